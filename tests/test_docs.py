@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 import steinpath as sp
-from problems import draw
+from problems import LOSS_EXAMPLES, PENALTY_EXAMPLES, assert_unmodified, draw
+from steinpath.algorithms._base import History
+from steinpath.problem import Loss
 from steinpath.problem._jacobians import Diagonal
 from steinpath.risk import _diagnostics as diagnostics
 from steinpath.risk._leave_out import leave_one_out
@@ -174,6 +176,39 @@ def test_unsafe_steps_of_the_guides_algorithm_warn():
     sp.run(X, y, sp.Huber(), sp.Lasso(0.1), HeavyBall(0.59 * step), n_iter=2)
     with pytest.warns(UserWarning, match=r"the limit 0\.6: HeavyBall may diverge"):
         sp.run(X, y, sp.Huber(), sp.Lasso(0.1), HeavyBall(0.61 * step), n_iter=2)
+
+
+@pytest.mark.parametrize(
+    "extension",
+    [
+        *PENALTIES,
+        Expectile(0.8),
+        *(make(6) for make in PENALTY_EXAMPLES.values()),
+        *LOSS_EXAMPLES.values(),
+    ],
+    ids=repr,
+)
+def test_losses_and_penalties_do_not_modify_their_arguments(extension):
+    x = np.random.default_rng(0).standard_normal(6)
+    if isinstance(extension, Loss):
+        assert_unmodified(extension.location, np.sign(x))
+        methods = extension.value, extension.gradient, extension.hessian
+    else:
+        methods = extension.value, extension.null_lam
+        for method in (extension.prox, extension.jacobian):
+            assert_unmodified(functools.partial(method, step=0.3), x)
+    for method in methods:
+        assert_unmodified(method, x)
+
+
+@pytest.mark.parametrize(
+    "algorithm", [HeavyBall(0.2), DampedArrowHurwicz(0.3, 0.3), sp.HalpernPDHG(0.3, 0.3)], ids=str
+)
+def test_updates_do_not_modify_their_arguments(algorithm):
+    first, second = np.random.default_rng(0).standard_normal((2, 2, 4, 1, 1))
+    for update in (algorithm.dual, algorithm.primal):
+        prox = functools.partial(np.multiply, 0.5)
+        assert_unmodified(functools.partial(update, prox, 1), History(first), History(second))
 
 
 # ------------------------------------------------------------------------------------------------

@@ -443,6 +443,66 @@ def test_reprs_are_readable():
     assert repr(FreeIntercept(sp.MCP(0.5))) == "MCP(lam=0.5, gamma=3)"
 
 
+class Shrink(Penalty):
+    """A penalty of the user's own, which keeps its factor in one way or another."""
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def value(self, b):
+        return 0 * b.sum(axis=0)
+
+    def prox(self, b, step):
+        return self.factor * b
+
+    def jacobian(self, b, step):
+        raise NotImplementedError
+
+    def null_lam(self, gradient):
+        return 1.0
+
+
+@dataclass(frozen=True)
+class OwnEquality(Shrink):
+    """The equality of dataclasses, which arrays of several entries do not have."""
+
+    factor: np.ndarray
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Slots(Shrink):
+    factor: float
+    lam: float = 1.0
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Scaled(sp.Lasso):
+    """Has an attribute that `replace` does not know."""
+
+    unit = 1.0
+
+    @classmethod
+    def of(cls, unit):
+        made = cls(0.1)
+        object.__setattr__(made, "unit", unit)
+        return made
+
+    def prox(self, b, step):
+        return self.unit * super().prox(b, step)
+
+
+@pytest.mark.parametrize(
+    "make", [Shrink, lambda f: OwnEquality(np.full((6, 1, 1), f)), Slots, Scaled.of]
+)
+def test_members_of_a_batch_have_their_own_penalties(make):
+    rng = np.random.default_rng(0)
+    X, y, factors = rng.standard_normal((30, 6)), rng.standard_normal(30), (1.0, 0.5, 0.9)
+    batch = sp.run_batch(X, y, sp.Huber(), [make(f) for f in factors], sp.FISTA(0.01), n_iter=6)
+    for path, factor in zip(batch, factors, strict=True):
+        alone = sp.run(X, y, sp.Huber(), make(factor), sp.FISTA(0.01), n_iter=6)
+        np.testing.assert_allclose(path.coef, alone.coef, atol=1e-14)
+
+
 def test_equal_penalties_are_equal_and_hash_alike():
     assert sp.Lasso(0.5) == sp.Lasso(0.5)
     assert hash(sp.MCP(0.5)) == hash(sp.MCP(0.5))

@@ -60,6 +60,15 @@ def cast(array: Array, dtype: Any) -> Array:
     return array if array.dtype == dtype else namespace(array).astype(array, dtype, copy=False)
 
 
+def read_only(array: Array) -> Array:
+    """Return a view that refuses to be modified, for users' functions; other than NumPy, as is."""
+    if type(array) is not np.ndarray:
+        return array
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 def copied(array: Array) -> Array:
     """Return a copy that callers may modify."""
     if type(array) is np.ndarray:  # the common case, several times faster

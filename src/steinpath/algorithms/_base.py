@@ -18,12 +18,11 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import wraps
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from steinpath._support.arrays import Array, clip, copied, namespace, take
+from steinpath._support.arrays import Array, clip, namespace, take
 from steinpath._support.caching import cached_property
 from steinpath._support.validation import check_returned, is_own, shown, store_number, warn
 from steinpath.design._base import Design
@@ -207,10 +206,16 @@ class ProximalMaps(Maps):
         return self.algorithm.steady and all(map(is_own, own))
 
     def dual(self, t: int, u: History, v: History) -> Array:
-        return self.dual_update(self.dual_map, t, u, v)
+        return self._checked("dual", self.algorithm.dual(self.dual_map, t, u, v), u)
 
     def primal(self, t: int, b: History, eta: History) -> Array:
-        return self.primal_update(self.primal_map, t, b, eta)
+        return self._checked("primal", self.algorithm.primal(self.primal_map, t, b, eta), b)
+
+    def _checked(self, name: str, value: Array, history: History) -> Array:
+        """Check the result of a user-defined update."""
+        if is_own(self.algorithm):
+            return value
+        return check_returned(f"{type(self.algorithm).__name__}.{name}", value, history[-1])
 
     def for_rows(self, rows: Rows, members: int) -> ProximalMaps:
         penalty, algorithm = self.primal_map.penalty.repeated(members), self.algorithm
@@ -221,33 +226,23 @@ class ProximalMaps(Maps):
         return algorithm.maps(self.dual_map.loss, penalty, rows)
 
     def dual_tangent(self, t: int, u: History, v: History) -> Tangent:
-        return self._tangent(self.dual_update, self.dual_map, t, u, v)
+        return self._tangent(self.algorithm.dual, self.dual_map, t, u, v)
 
     def primal_tangent(self, t: int, b: History, eta: History) -> Tangent:
-        return self._tangent(self.primal_update, self.primal_map, t, b, eta)
-
-    @cached_property
-    def dual_update(self) -> Update:
-        """Dual update of the algorithm; see `_guarded`."""
-        return _guarded(self.algorithm, self.algorithm.dual)
-
-    @cached_property
-    def primal_update(self) -> Update:
-        """Primal update of the algorithm; see `_guarded`."""
-        return _guarded(self.algorithm, self.algorithm.primal)
+        return self._tangent(self.algorithm.primal, self.primal_map, t, b, eta)
 
     def _tangent(
         self, update: Update, prox: ProximalMap, t: int, first: History, second: History
     ) -> Tangent:
         """Differentiate an update, by the Jacobian at the point where it calls the map."""
-        found = []
+        jacobians = []
 
         def record(point: Array) -> Array:
-            found.append(prox.jacobian(point))
+            jacobians.append(prox.jacobian(point))
             return prox(point) if self.carries else point  # the carried state depends on it
 
         update(record, t, first, second)
-        (jacobian,) = found
+        (jacobian,) = jacobians
         return ProximalTangent(update, jacobian, t, self._vanish[update.__name__], self.carries)
 
     @cached_property
@@ -263,32 +258,6 @@ class ProximalMaps(Maps):
 
 
 Update = Callable[[Prox, int, History, History], Array]
-
-
-def _copy(history: Sequence[Array]) -> History:
-    """Return a history with copied arrays, including the carried state."""
-    own, carried = History(map(copied, history)), getattr(history, "carried", None)
-    blocks = carried if isinstance(carried, tuple) else (carried,)
-    blocks = tuple(copied(each) if hasattr(each, "ndim") else each for each in blocks)
-    own.carried = blocks if isinstance(carried, tuple) else blocks[0]
-    return own
-
-
-def _guarded(algorithm: ProximalAlgorithm, update: Update) -> Update:
-    """Wrap a user-defined update, which may work in place, so that it receives copies."""
-    if is_own(algorithm):
-        return update
-
-    @wraps(update)
-    def on_copies(prox: Prox, t: int, first: History, second: History) -> Array:
-        own = _copy(first)
-        value = update(prox, t, own, _copy(second))
-        if own.carried is not None:
-            first.carried = own.carried
-        name = f"{type(algorithm).__name__}.{update.__name__}"
-        return check_returned(name, value, first[-1])
-
-    return on_copies
 
 
 @dataclass(frozen=True, eq=False)
@@ -545,7 +514,7 @@ def _balanced_steps(
     if sigma is None and tau is None:
         xp, rows = namespace(y), design.rows
         size = float(rows.total(xp.abs(y)))
-        force = math.sqrt(n) * float(rows.total(xp.abs(loss.gradient(copied(y), 0.0, rows))))
+        force = math.sqrt(n) * float(rows.total(xp.abs(loss.gradient(y, 0.0, rows))))
         # not quite 1: the first dual of the square-root loss would lie on the boundary of its ball
         sigma = ratio * (0.9 * force / size if force and size else 1.0)
         sigma = min(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from steinpath._support.arrays import Array, copied
+from steinpath._support.arrays import Array, read_only
 from steinpath._support.validation import check_returned
 from steinpath.algorithms._base import Algorithm, History, Maps, Tangent
 from steinpath.design._base import Design
@@ -39,8 +39,8 @@ class Recursion(Algorithm):
 
     Notes
     -----
-    The maps may work in place: arrays taken from the lists are copies, and returned arrays are
-    copied.
+    The maps must not modify their arguments. NumPy arrays in the lists are read-only; returned
+    arrays are copied.
 
     Examples
     --------
@@ -103,11 +103,11 @@ class RecursionMaps(Maps):
     def dual(self, t: int, u: History, v: History) -> Array:
         # a held-out row must not be visible: its residual and its dual are zero
         v = History(map(self.rows.weighted, v))
-        value = self.recursion.dual(t, Copies(_vectors(u)), Copies(_vectors(v)))
+        value = self.recursion.dual(t, _vectors(u), _vectors(v))
         return self.rows.weighted(_check_map("dual", value, u[-1]))
 
     def primal(self, t: int, b: History, eta: History) -> Array:
-        value = self.recursion.primal(t, Copies(_vectors(b)), Copies(_vectors(eta)))
+        value = self.recursion.primal(t, _vectors(b), _vectors(eta))
         return _check_map("primal", value, b[-1])
 
     def for_rows(self, rows: Rows, members: int) -> RecursionMaps:
@@ -123,40 +123,8 @@ class RecursionMaps(Maps):
         return RecursionTangent("primal_jvp", jvp, t, _vectors(b), _vectors(eta))
 
 
-class Copies(list[Array]):
-    """List whose arrays are copied on access.
-
-    Histories are long and most maps use only the newest arrays; copying all of them would take
-    longer than the products with X.
-    """
-
-    def __getitem__(self, index: Any) -> Any:
-        found = super().__getitem__(index)
-        return list(map(copied, found)) if isinstance(index, slice) else copied(found)
-
-    def __iter__(self) -> Iterator[Array]:
-        return map(copied, super().__iter__())
-
-    def __reversed__(self) -> Iterator[Array]:
-        return map(copied, super().__reversed__())
-
-    def __add__(self, other: Any) -> Any:
-        return self[:] + other
-
-    def __radd__(self, other: Any) -> Any:
-        return other + self[:]
-
-    def copy(self) -> list[Array]:
-        """Return a list of copies."""
-        return self[:]  # type: ignore[no-any-return]
-
-    def pop(self, index: Any = -1) -> Array:
-        """Remove an array and return a copy of it."""
-        return copied(super().pop(index))
-
-
 def _vectors(blocks: Sequence[Array]) -> list[Array]:
-    return [block[:, 0, 0] for block in blocks]
+    return [read_only(block[:, 0, 0]) for block in blocks]
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,8 +138,8 @@ class RecursionTangent(Tangent):
     second: Vectors
 
     def __call__(self, first: History, second: History) -> Array:
-        tangents = ([block[:, 0, :] for block in history] for history in (first, second))
-        value = self.jvp(self.t, *map(Copies, (self.first, self.second, *tangents)))
+        tangents = ([read_only(x[:, 0, :]) for x in history] for history in (first, second))
+        value = self.jvp(self.t, self.first, self.second, *tangents)
         like = first[-1][:, 0, :]
         return check_returned(self.name, value, like, "a block of tangents")[:, None, :]
 

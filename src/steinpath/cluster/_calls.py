@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
-from steinpath._support.arrays import Array, copied
+from steinpath._support.arrays import Array
 from steinpath.algorithms._base import Algorithm, ProximalAlgorithm
 from steinpath.cluster._sessions import Share
 from steinpath.design._base import Design, NormBounds
@@ -187,9 +187,7 @@ def objective(share: Share, member: int) -> Array:
     for first in range(0, path.n_iter + 1, _ITERATES):
         some = slice(first, first + _ITERATES)
         losses = path.loss.value((path.response - path.products_at(some)).T, rows)
-        values.append(
-            losses + np.asarray([path.penalty.value(copied(b)) for b in iterates[some, :]])
-        )
+        values.append(losses + np.asarray([path.penalty.value(b) for b in iterates[some, :]]))
     return np.concatenate(values)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from steinpath._support.arrays import Array, along_rows, copied, largest
+from steinpath._support.arrays import Array, along_rows, largest
 from steinpath._support.caching import cached_property
 from steinpath._support.validation import check_flag, check_instance, check_size
 from steinpath.algorithms._recursion import Recursion
@@ -224,8 +224,8 @@ class DistributedDesign(RemoteDesign):
         check_instance("loss", loss, Loss, "sp.LAD()")
         check_flag("fit_intercept", fit_intercept)
         y = check_response(y.compute() if hasattr(type(y), "compute") else y, self)
-        loss = loss.on(copied(y))
-        level = loss.start(copied(y)) if fit_intercept else 0.0
+        loss = loss.on(y)
+        level = loss.start(y) if fit_intercept else 0.0
         check_size("y", largest(y - level), self.example.dtype, y.shape)
         return Problem(y, loss, fit_intercept, level, self.scale, self.norms.get(fit_intercept))
 

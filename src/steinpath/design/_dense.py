@@ -19,6 +19,8 @@ _FEW_COLUMNS, _LARGE = 64, 2**18
 class DenseDesign(ScalableDesign):
     """Matrix in memory, in any array namespace; not copied."""
 
+    has_gram = True
+
     def __init__(self, X: Any):
         self.example = check_array("X", X, ndim=2)
         check_magnitude("X", self.example)
@@ -41,10 +43,6 @@ class DenseDesign(ScalableDesign):
         for coordinates, axis in sorted(kept, key=lambda part: len(part[0]) / self.shape[part[1]]):
             values = take(values, coordinates, axis=axis)
         return self.of_checked(values)
-
-    @property
-    def has_gram(self) -> bool:
-        return True
 
     def gram(self, of_rows: bool = False, dtype: Any = None, center: Array | None = None) -> Array:
         X, dtype = self.example, dtype or self.example.dtype

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from steinpath._support.arrays import Array, cast, copied, largest, like, namespace, to_numpy
+from steinpath._support.arrays import Array, cast, largest, like, namespace, to_numpy
 from steinpath._support.caching import cached_property
 from steinpath._support.validation import check_flag, check_instance, check_size
 from steinpath.algorithms._base import Algorithm, Maps
@@ -163,9 +163,9 @@ def prepare(X: Any, y: Any, loss: Loss, fit_intercept: bool, sample_weight: Any 
             counts = None
         else:
             design = WeightedDesign(design, counts / xp.mean(counts))
-    loss, level = loss.on(copied(y), counts), 0.0
+    loss, level = loss.on(y, counts), 0.0
     if fit_intercept:
-        design, level = InterceptDesign(design), loss.start(copied(y), counts)
+        design, level = InterceptDesign(design), loss.start(y, counts)
     check_size("y", largest(y - level), design.example.dtype, y.shape, namespace(y))
     return RunData(design.local(y)[:, None], loss, design, np.array([level]))
 

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steinpath._support.arrays import Array, cast, clip, copied, like, namespace, take, to_numpy
+from steinpath._support.arrays import Array, cast, clip, like, namespace, take, to_numpy
 from steinpath.algorithms._base import ProximalMaps
 from steinpath.problem._losses import Loss
 from steinpath.problem._penalties import Penalty, largest_ratio
@@ -89,7 +89,7 @@ def _gaps(path: Path, maps: ProximalMaps) -> np.ndarray:
             for history in (path.iterates, path.products, path.duals, path.etas)
         )
         local = penalty if penalty.convex else _LocalLasso(penalty.derivative(xp.abs(b)))
-        primal = loss.value(target - products, rows) + local.value(copied(b))
+        primal = loss.value(target - products, rows) + local.value(b)
         w, z = -u / unit, -rows.root * eta / unit
         vectors = (w, z), (mean_w(w), mean_z(z))
         bounds = [
@@ -119,16 +119,15 @@ def _bound(
     """Return the bounds of vectors w with products ``z = Xᵀ w``, after making them feasible."""
     xp = namespace(w)
     if span is not None:
-        w, z = span.corrected(w, z, span.attainable(lambda z: penalty.to_domain(copied(z)), z))
+        w, z = span.corrected(w, z, span.attainable(penalty.to_domain, z))
     if interior is not None:
         inner_w, inner_z = interior
         share = (1 - _ROUNDING) * loss.inside(w, inner_w, rows)
         w, z = inner_w + share * (w - inner_w), inner_z + share * (z - inner_z)
-    # copies: user-defined classes may work in place
-    gauge = xp.maximum(loss.gauge(copied(w), rows), penalty.gauge(copied(z)))
+    gauge = xp.maximum(loss.gauge(w, rows), penalty.gauge(z))
     factor = 1 / xp.maximum(gauge, xp.ones_like(gauge))
     w, z = factor * w, factor * z
-    conjugates = loss.conjugate(copied(w), rows) + penalty.conjugate(copied(z))
+    conjugates = loss.conjugate(w, rows) + penalty.conjugate(z)
     return rows.total(w * target) - conjugates
 
 

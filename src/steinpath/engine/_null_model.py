@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from steinpath._support.arrays import Array, cast, copied, like, namespace, to_numpy
+from steinpath._support.arrays import Array, cast, like, namespace, to_numpy
 from steinpath._support.validation import check_count, check_instance, check_number
 from steinpath.design._transformed import InterceptDesign
 from steinpath.engine._data import RunData, prepare
@@ -79,7 +79,7 @@ def _null_gradient(data: RunData, free: np.ndarray) -> Array:
     loss, design = data.loss, data.design
     y = (data.y if loss.margin else data.response)[:, 0]
     if not free.any() or free.all():
-        return loss.gradient(copied(y), 0.0, _rows(data))
+        return loss.gradient(y, 0.0, _rows(data))
     if isinstance(design, InterceptDesign) and free.sum() == 1:
         return _balanced(y, data)
     columns = design.forward(design.array(np.eye(design.shape[1])[:, free]))
@@ -95,7 +95,7 @@ def _null_gradient(data: RunData, free: np.ndarray) -> Array:
 
 def _balanced(y: Array, data: RunData) -> Array:
     """Return the gradient at the best constant, balanced to sum zero by residuals at a kink."""
-    location = data.loss.location(copied(data.all_y if data.loss.margin else data.all_responses))
+    location = data.loss.location(data.all_y if data.loss.margin else data.all_responses)
     gradient = data.loss.gradient(y - location, 0.0, _rows(data))
     values = to_numpy(gradient)
     at_kink = values == 0
@@ -122,7 +122,7 @@ def lam_grid(data: RunData, penalty: Penalty, count: int, ratio: float | None = 
         xp, target = namespace(data.y), data.target[:, 0, 0]
         force, size = (
             float(data.design.over_rows(xp.sum(xp.abs(x))))
-            for x in (data.loss.gradient(copied(target), 0.0, _rows(data)), target)
+            for x in (data.loss.gradient(target, 0.0, _rows(data)), target)
         )
         curvature = data.design.norm_bounds().high ** 2 * (force / size if size else 1.0)
         largest, usual = _RIDGE_SHRINKAGE * curvature, _RATIO_RIDGE

@@ -149,7 +149,7 @@ class Path:
         residuals = self.response - self.products_at(slice(t, t + 1))[0, :]
         with np.errstate(over="ignore"):  # it may be infinite if iterates diverge
             loss = self.loss.value(residuals, self.data.rows)
-            return loss + self.penalty.value(copied(self.coef[t, :]))
+            return loss + self.penalty.value(self.coef[t, :])
 
     @cached_property
     def gap(self) -> Array:

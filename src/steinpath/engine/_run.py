@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
-from steinpath._support.arrays import copied, in_own_precision, namespace
+from steinpath._support.arrays import in_own_precision, namespace
 from steinpath._support.validation import (
     check_array,
     check_count,
     check_flag,
     check_instance,
     check_magnitude,
-    is_own,
     read_array,
     shown,
 )
@@ -121,11 +120,9 @@ def run(
     batch = start(data, penalty, algorithm)
     if stop is None:
         return batch.extended(n_iter)[0]
-    for horizon in _horizons(stop, n_iter):
+    for horizon in stop.horizons(n_iter):
         batch = batch.extended(horizon, room=n_iter)
-        # a user-defined rule may modify the path while the run continues
-        trusted = horizon == n_iter or is_own(stop)
-        path, done = _verdict(stop, batch[0] if trusted else batch[0].copy())
+        path, done = stop.judge(batch[0])
         if done:
             break
     return path
@@ -138,33 +135,6 @@ def _check_rule(stop: Any) -> None:
             f"stop must be a rule such as sp.StopOnRisk(), an object with the methods horizons and "
             f"judge; got {shown(stop)}"
         )
-
-
-def _horizons(stop: StoppingRule, n_iter: int) -> Iterator[int]:
-    """Iterate over the horizons of a rule, checking each."""
-    horizons, last = stop.horizons(n_iter), 0
-    if not isinstance(horizons, Iterable):
-        raise TypeError(
-            f"stop.horizons(n_iter) must return numbers of iterations, got {shown(horizons)}"
-        )
-    for horizon in horizons:
-        last = check_count("the next of stop.horizons(n_iter)", horizon, low=last + 1, high=n_iter)
-        yield last
-    if last < n_iter:
-        raise ValueError(
-            f"the last of stop.horizons(n_iter) must be n_iter = {n_iter}; "
-            + (f"it was {last}" if last else "there was none")
-        )
-
-
-def _verdict(stop: StoppingRule, path: Path) -> tuple[Path, bool]:
-    """Return the checked result of ``stop.judge``."""
-    found: Any = stop.judge(path)
-    if not isinstance(found, tuple | list) or len(found) != 2 or not isinstance(found[0], Path):
-        raise TypeError(
-            f"stop.judge(path) must return a pair (path, whether to stop); got {shown(found)}"
-        )
-    return found[0], check_flag("the second value of stop.judge(path)", found[1])
 
 
 def _check_penalty(penalty: Any) -> None:
@@ -266,14 +236,6 @@ def _data_of_members(X: Any, y: Any, loss: Loss, fit_intercept: bool, n_penaltie
     return _with_one_design(X, y, loss, fit_intercept, n_penalties)
 
 
-class _OnlyMember(DenseDesign):
-    """Matrix of a batch of one, estimated in the same way as in larger batches."""
-
-    @property
-    def has_gram(self) -> bool:
-        return False
-
-
 def _with_designs_of_their_own(
     X: Any, y: Any, loss: Loss, fit_intercept: bool, n_penalties: int
 ) -> RunData:
@@ -290,7 +252,10 @@ def _with_designs_of_their_own(
             f"X is a batch of one, but there are {n_penalties} penalties; pass X[0], of shape "
             "(n, p)"
         )
-    design = StackedDesign(X) if X.shape[0] > 1 else _OnlyMember.of_checked(X[0, ...])
+    design: StackedDesign | DenseDesign = StackedDesign(X)
+    if X.shape[0] == 1:
+        design = DenseDesign.of_checked(X[0, ...])
+        design.has_gram = False  # so that it is estimated in the same way as in larger batches
     return _together(
         [prepare(design.member(k), y[k, ...], loss, False) for k in range(X.shape[0])],
         design,
@@ -313,7 +278,7 @@ def _with_one_design(X: Any, y: Any, loss: Loss, fit_intercept: bool, n_penaltie
 def _together(members: Sequence[RunData], design: Any, fit_intercept: bool) -> RunData:
     """Combine the data of members that were checked one by one."""
     first, xp = members[0], namespace(members[0].y)
-    levels = [each.loss.start(copied(each.y[:, 0])) if fit_intercept else 0.0 for each in members]
+    levels = [each.loss.start(each.y[:, 0]) if fit_intercept else 0.0 for each in members]
     if any(each.loss != first.loss for each in members):
         raise ValueError(
             "class_weight='balanced' gives the members of this batch different weights; pass a "

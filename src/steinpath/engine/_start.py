@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from steinpath._support.arrays import copied, namespace
+from steinpath._support.arrays import namespace
 from steinpath.algorithms._base import Algorithm, PrimalDual
 from steinpath.engine._batch import Batch
 from steinpath.engine._data import RunData
@@ -65,7 +65,7 @@ def best_ratio(data: RunData, penalty: Penalty, algorithm: PrimalDual, members: 
     tried = replace(algorithm, ratio=1.0, **steps)  # type: ignore[type-var]
     found = _objectives(one, own, tried).reshape(len(kinds), len(RATIOS))
     lowest = found.min(axis=1, keepdims=True)
-    start = float(one.loss.value(copied(one.target[:, 0, 0]), one.rows))
+    start = float(one.loss.value(one.target[:, 0, 0], one.rows))
     # if the penalty is so large that nothing moves, objectives differ only by rounding
     rounding = _ROUNDING * float(namespace(one.y).finfo(one.response.dtype).eps) * abs(start)
     progress = np.where(start - lowest > rounding, start - lowest, max(abs(start), 1.0))
@@ -92,7 +92,7 @@ def _objectives(data: RunData, penalties: list[Penalty], algorithm: PrimalDual) 
             if t <= ITERATIONS - _LAST:
                 continue
             residuals = data.target - newest.reading[0]
-            losses = data.loss.value(copied(residuals[:, :, 0]), data.rows)
+            losses = data.loss.value(residuals[:, :, 0], data.rows)
             for k, penalty in enumerate(penalties):
-                sums[k] += float(losses[k] + penalty.value(copied(newest.b[:p, k, 0])))
+                sums[k] += float(losses[k] + penalty.value(newest.b[:p, k, 0]))
     return np.where(np.isfinite(sums), sums / _LAST, np.inf)

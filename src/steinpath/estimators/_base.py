@@ -21,7 +21,6 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from steinpath._support.arrays import Array, beside, cast, is_foreign, namespace, to_numpy
-from steinpath._support.equality import same, snapshot
 from steinpath._support.frames import library_of
 from steinpath._support.messages import Message, Remedy
 from steinpath._support.printing import with_error
@@ -106,10 +105,9 @@ class Part(NamedTuple):
 
 
 class _Warm(NamedTuple):
-    """The state from which a warm start continues; users may have changed the problem since."""
+    """The rows and runs from which a warm start continues."""
 
     rows: PreparedRows
-    problem: tuple[Any, ...]
     batch: Batch
 
 
@@ -342,12 +340,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Tuning:
         """Search for alpha and the iteration, or continue the search of the last fit."""
         test_loss = scaled_test_loss(self.test_loss, self.loss_, self.y_scale_)
-        given, problem = self._alphas(design), list[Any]()
-
-        def resume(batch: Batch) -> Batch:
-            problem[:] = self.loss_, batch.penalty, self._algorithm()
-            return self._known(batch, problem, rows)
-
+        given = self._alphas(design)
         self._search = partial(
             search,
             design,
@@ -364,15 +357,18 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             iterate=self._iterate(),
             lam_ratio=self.alpha_ratio,
         )
-        known = resume if self.warm_start else None
+
+        def resume(batch: Batch) -> Batch:
+            return self._known(batch, rows)
+
         watch = partial(progress.watch, rows)
-        tuning: Tuning = self._search(resume=known, watch=watch)
+        tuning: Tuning = self._search(resume=resume if self.warm_start else None, watch=watch)
         self.alphas_ = tuning.lams / math.sqrt(design.shape[0])
         if not isinstance(given, int):  # as the user wrote them
             self.alphas_ = given[: len(self.alphas_)]
         batch = tuning.context.batch
         if self.warm_start and not isinstance(batch, DeferredBatch):
-            self._warm = _Warm(rows.copy(), tuple(map(snapshot, problem)), batch)
+            self._warm = _Warm(rows.copy(), batch)
         return tuning
 
     def _run_alone(
@@ -388,8 +384,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         if not isinstance(design, RemoteDesign):
             data = prepare(design, rows.y, self.loss_, self.fit_intercept, rows.weights)
             batch = start_all(data, self._penalty(), lams, algorithm)
-            problem = self.loss_, batch.penalty, algorithm
-            batch = self._known(batch, problem, rows) if self.warm_start else batch
+            batch = self._known(batch, rows) if self.warm_start else batch
             lengths, watch = growing_horizons(batch), progress.watch(rows, data, batch.n_iter)
         if n_iter is not None or iterate >= 0:
             lengths = [max(iterate, 1) if n_iter is None else n_iter]
@@ -403,10 +398,10 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             if path.n_iter < length or not not_converged(path, self.tol):
                 break
         if self.warm_start and batch is not None:
-            self._warm = _Warm(rows.copy(), tuple(map(snapshot, problem)), batch)
+            self._warm = _Warm(rows.copy(), batch)
         return path, path.n_iter if iterate < 0 else min(iterate, path.n_iter)
 
-    def _known(self, new: Batch, problem: Sequence[Any], rows: PreparedRows) -> Batch:
+    def _known(self, new: Batch, rows: PreparedRows) -> Batch:
         """Return the runs of the last fit if this one can continue them, and else new ones."""
         warm = vars(self).get("_warm")
         if warm is None:
@@ -414,9 +409,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         old = warm.batch
         goes_on = (
             old.n_iter <= (growing_horizons(new)[0] if self.n_iter == "auto" else self.n_iter)
-            and all(map(same, warm.problem, problem))
-            and old.data.fit_intercept == new.data.fit_intercept
-            and len(old) == len(new)
+            and old.solves_same_problem(new)
             and warm.rows.equal(rows)
         )
         # the data of that fit may have been modified in place since

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from steinpath._support.arrays import Array, along_rows, cast, copied, like, namespace, take
+from steinpath._support.arrays import Array, along_rows, cast, like, namespace, take
 from steinpath.problem._rows import Rows
 
 
@@ -53,10 +53,6 @@ class Jacobian(ABC):
         """Return the factor if this is a multiple of the identity up to rank one, else None."""
         return None
 
-    def copy(self) -> Jacobian:
-        """Return a Jacobian that shares no entries that callers may modify."""
-        return self
-
 
 @dataclass(frozen=True, eq=False)
 class Diagonal(Jacobian):
@@ -78,9 +74,6 @@ class Diagonal(Jacobian):
 
     def part(self, coordinates: Array | None, dtype: Any) -> Diagonal:
         return Diagonal(_part(self.entries, coordinates, dtype))
-
-    def copy(self) -> Diagonal:
-        return Diagonal(copied(self.entries)) if hasattr(self.entries, "ndim") else self
 
     def isotropic(self) -> Array | float | None:
         if not hasattr(self.entries, "ndim") or self.entries.ndim == 0:
@@ -212,9 +205,6 @@ class FreeLast(Jacobian):
         xp = namespace(block)
         return xp.concat([self.head(block[:-1, ...]), self.last * block[-1:, ...]], axis=0)
 
-    def copy(self) -> FreeLast:
-        return FreeLast(self.head.copy(), self.last)
-
     def affine(self, shift: float, factor: float) -> FreeLast:
         return FreeLast(self.head.affine(shift, factor), shift + factor * self.last)
 
@@ -242,9 +232,6 @@ class PerMember(Jacobian):
     def __call__(self, block: Array) -> Array:
         found = [own(block[:, k : k + 1, :]) for k, own in enumerate(self.each)]
         return namespace(block).concat(found, axis=1)
-
-    def copy(self) -> PerMember:
-        return PerMember(tuple(own.copy() for own in self.each))
 
     def affine(self, shift: float, factor: float) -> PerMember:
         return PerMember(tuple(own.affine(shift, factor) for own in self.each))

@@ -46,6 +46,8 @@ class Loss(Registered, ABC):
     smoothness: ClassVar[float | None] = None
     #: Whether Hessians are multiples of the identity up to rank one.
     isotropic: ClassVar[bool] = False
+    #: Whether the loss is quadratic, so that Hessians have no rank-one part either.
+    quadratic: ClassVar[bool] = False
     #: Whether responses are labels -1 and 1, stored with the rows.
     margin: ClassVar[bool] = False
 
@@ -389,6 +391,7 @@ class Squared(SeparableLoss):
     test_loss = "squared"
     smoothness = 1.0
     isotropic = True
+    quadratic = True
 
     def rho(self, r: Array) -> Array:
         return r * r / 2

@@ -12,12 +12,12 @@ Jacobian follow.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,13 +27,11 @@ from steinpath._support.arrays import (
     along_members,
     along_rows,
     clip,
-    copied,
     like,
     namespace,
     to_numpy,
 )
 from steinpath._support.caching import cached_property
-from steinpath._support.equality import key, same
 from steinpath._support.validation import (
     check_array,
     check_returned,
@@ -146,7 +144,7 @@ class Penalty(Registered, ABC):
 
     def beside(self, others: Sequence[Penalty]) -> Penalty:
         """Return the penalty of several members: this one for the first, then the others."""
-        if all(same(other, self) for other in others):
+        if all(same_penalty(self, other) for other in others):
             return self
         if self.lam_of_members and all(_differ_in_lam_alone(self, other) for other in others):
             lams = [getattr(each, "lam") for each in (self, *others)]  # noqa: B009
@@ -154,33 +152,30 @@ class Penalty(Registered, ABC):
         return PerMemberPenalty((self, *others))
 
     def __eq__(self, other: object) -> bool:
-        return same(self, other)
+        return same_penalty(self, other)
 
     def __hash__(self) -> int:
-        try:
-            return hash(key(self))
-        except TypeError:  # a field that is not hashable
-            return hash(type(self))
+        return hash((type(self), _state(self)))
 
 
 def prox_of(penalty: Penalty, b: Array, step: Any) -> Array:
-    """Evaluate the proximal map; the output of user-defined penalties is checked and copied."""
+    """Evaluate the proximal map; the result of user-defined penalties is checked."""
     if is_own(penalty):
         return penalty.prox(b, step)
-    return check_returned(f"{type(penalty).__name__}.prox", penalty.prox(copied(b), step), b)
+    return check_returned(f"{type(penalty).__name__}.prox", penalty.prox(b, step), b)
 
 
 def jacobian_of(penalty: Penalty, b: Array, step: Any) -> Jacobian:
     """Return the Jacobian of the proximal map; user-defined penalties are checked."""
     if is_own(penalty):
         return penalty.jacobian(b, step)
-    found: Any = penalty.jacobian(copied(b), step)
-    if not isinstance(found, Jacobian):
+    jacobian: Any = penalty.jacobian(b, step)
+    if not isinstance(jacobian, Jacobian):
         raise TypeError(
             f"{type(penalty).__name__}.jacobian must return a Jacobian such as "
-            f"steinpath.problem.Diagonal(entries), got {shown(found)}"
+            f"steinpath.problem.Diagonal(entries), got {shown(jacobian)}"
         )
-    return found.copy()
+    return jacobian
 
 
 # ------------------------------------------------------------------------------------------------
@@ -232,7 +227,7 @@ class SeparablePenalty(Penalty):
             beyond, change = b - clip(b, -knot, knot), slope - old
             one = isinstance(change, float) and change == 1  # as for the lasso
             bends.append(beyond if one else change * beyond)
-        return reduce(operator.add, bends)
+        return functools.reduce(operator.add, bends)
 
     def jacobian(self, b: Array, step: Any) -> Diagonal:
         if self.isotropic:
@@ -807,12 +802,31 @@ def _own(step: Any, k: int) -> Any:
     return step[k : k + 1, :] if hasattr(step, "ndim") else step
 
 
+def same_penalty(first: Any, second: Any) -> bool:
+    """Whether two penalties have the same class and attributes, however the class compares them."""
+    return type(first) is type(second) and _state(first) == _state(second)
+
+
+def _state(penalty: Penalty) -> tuple[Any, ...]:
+    """Return all attributes as hashable values; those that are not hashable by their identity."""
+    kind, state = type(penalty), object.__getstate__(penalty)
+    attributes, slots = state if isinstance(state, tuple) else (state, None)
+    kept = sorted({**(attributes or {}), **(slots or {})}.items())
+    return tuple(
+        (name, (value.shape, value.dtype.str, value.tobytes()))
+        if type(value) is np.ndarray
+        else (name, value if isinstance(value, Hashable) else id(value))
+        for name, value in kept
+        if not isinstance(getattr(kind, name, None), functools.cached_property)
+    )
+
+
 def _differ_in_lam_alone(first: Any, second: Any) -> bool:
     """Whether two penalties differ only in ``lam``."""
     if type(first) is not type(second):
         return False
     try:
-        return same(replace(first, lam=second.lam), second) and same(
+        return same_penalty(replace(first, lam=second.lam), second) and same_penalty(
             replace(second, lam=first.lam), first
         )
     except (AttributeError, TypeError, ValueError):  # it has no lam, or cannot be rebuilt

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from steinpath._support.arrays import Array, cast, copied, namespace, take
+from steinpath._support.arrays import Array, cast, namespace, read_only, take
 from steinpath._support.validation import check_array, check_choice, is_own
 from steinpath.problem._losses import LAD, EpsilonInsensitive, Huber, Loss, Quantile
 from steinpath.problem._margins import Hinge, Logistic, MarginLoss, SquaredHinge, check_labels
@@ -42,6 +42,8 @@ class Criterion(Registered, ABC):
     registry: ClassVar[Registry[Criterion]] = CRITERIA
     #: Whether it is a loss for labels -1 and 1.
     margin: ClassVar[bool] = False
+    #: Whether it is the squared error.
+    quadratic: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.parameter_spec is not None:
@@ -126,6 +128,7 @@ class SquaredError(Criterion):
 
     name = "squared"
     label = "squared error"
+    quadratic = True
 
     def rho(self, r: Array) -> Array:
         return r * r
@@ -430,7 +433,8 @@ class OnScaleOfY:
         return getattr(self.function, "__name__", type(self.function).__name__)
 
     def __call__(self, response: Array, prediction: Array) -> Array:
-        return self.function(copied(self.y), cast(prediction, self.y.dtype) + self.level)
+        prediction = cast(prediction, self.y.dtype) + self.level
+        return self.function(read_only(self.y), read_only(prediction))
 
 
 def about_level(criterion: PerObservation, y: Array, level: float) -> PerObservation:
@@ -455,14 +459,14 @@ def for_differences(
 def observation_losses(criterion: PerObservation, y: Array, predictions: Array) -> Array:
     """Return the loss of each observation, for each row of predictions.
 
-    A user-defined scoring loss receives copies, so it may work in place. Its result is checked and
-    copied, since it may return one of its arguments or the same array each time.
+    A user-defined scoring loss receives one row at a time, and its result is checked.
     """
     if isinstance(criterion, Criterion) and is_own(criterion):  # works on blocks
         return criterion(y, predictions)
     losses = namespace(y).empty_like(predictions, dtype=y.dtype)
+    given = read_only(y)
     for t in range(predictions.shape[0]):
-        losses[t, ...] = _checked(criterion(copied(y), copied(predictions[t, ...])), y)
+        losses[t, ...] = _checked(criterion(given, read_only(predictions[t, ...])), y)
     return losses
 
 

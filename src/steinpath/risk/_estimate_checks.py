@@ -119,7 +119,7 @@ def _projected_norms(path: Path, maps: ProximalMaps, times: range) -> np.ndarray
     for t in times:
         past = [slice(s, s + 1) for s in range(max(0, t - maps.memory), t)]
         u = History(batch.block("u", each) for each in past)
-        maps.dual_update(record, t, u, History(batch.residual(each) for each in past))
+        maps.algorithm.dual(record, t, u, History(batch.residual(each) for each in past))
     return np.asarray(np.asarray(norms) / maps.dual_map.step)
 
 

@@ -116,6 +116,6 @@ def cheapest(problem: Problem, audited: int = 0) -> str:
         else:
             spectral = 1.5e-10 * small**3 + 6e-11 * n * p * small
         spectral += 3e-4 * N
-        if spectral < compressed and (small >= 100 or path.loss.name == "squared"):
+        if spectral < compressed and (small >= 100 or path.loss.quadratic):
             return "spectral"
     return "compressed"

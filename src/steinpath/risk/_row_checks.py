@@ -351,7 +351,7 @@ def dominant_row(evidence: Evidence) -> Diagnostic | None:
     if len(response) < 10 or not deviations.any():
         return None
     deviations /= deviations.max()
-    squared = isinstance(criterion, Criterion) and criterion.name == "squared"
+    squared = isinstance(criterion, Criterion) and criterion.quadratic
     if squared:
         deviations = deviations**2
     row, share = int(np.argmax(deviations)), float(1 / deviations.sum())

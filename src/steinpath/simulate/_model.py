@@ -186,12 +186,12 @@ class PredictionErrors:
             Scoring loss.
         """
         found = self.comparable(spread, shift, criterion)
-        return found + self.noise.variance if criterion.name == "squared" else found
+        return found + self.noise.variance if criterion.quadratic else found
 
     def comparable(self, spread: np.ndarray, shift: np.ndarray, criterion: Criterion) -> np.ndarray:
         """Return the risk, for squared error without the noise variance, which may be infinite."""
         noise, square = self.noise, np.sum(spread**2, axis=1)
-        if criterion.name == "squared":
+        if criterion.quadratic:
             return np.asarray(square + shift**2)
         random = np.sqrt(square) + noise.scale * (noise.name != "none")
         result = np.array(criterion(-shift, 0 * shift))

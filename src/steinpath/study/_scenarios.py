@@ -83,7 +83,7 @@ def heavy_features(
     drawn = _of(model.under(noise=noise, design="gaussian"), *rows(n), loss)
     criterion = resolve_test_loss(None, loss)
     if (
-        isinstance(criterion, Criterion) and criterion.name == "squared"
+        isinstance(criterion, Criterion) and criterion.quadratic
     ):  # which depends on the covariance only
         return drawn
     fresh = _of(model, *rows(20_000), loss)  # no formula for the risk: use a large test set

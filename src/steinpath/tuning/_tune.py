@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from steinpath._support.arrays import Array, namespace, to_numpy
-from steinpath._support.equality import key
 from steinpath._support.frames import library_of
 from steinpath._support.printing import with_error
 from steinpath._support.progress import Lines, begin, listener, printing, tell
@@ -234,15 +233,7 @@ def start_all(
     data: RunData, penalty: PenaltyOf, lams: np.ndarray, algorithm: ProximalAlgorithm
 ) -> Batch:
     """Return runs of all penalties, at iteration 0."""
-    penalties, keys = [], []
-    for lam in lams:
-        penalties.append(make_penalty(penalty, lam))
-        keys.append(key(penalties[-1]))
-    if list(map(key, penalties)) != keys:
-        raise ValueError(
-            "penalty(lam) must return a new Penalty each time; it modified one that it had "
-            "returned for another lam"
-        )
+    penalties = [make_penalty(penalty, lam) for lam in lams]
     first, *others = penalties
     for each in penalties:
         data.own(each).check_size(data.design.shape[1])
