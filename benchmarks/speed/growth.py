@@ -45,7 +45,7 @@ import steinpath as sp
 from benchmarks.common.measuring import Record, machine, steady_seconds
 from benchmarks.common.pages import filled
 from benchmarks.scale.cluster import draw_block
-from steinpath._support.colours import BLUE, GREEN, ORANGE, PURPLE
+from steinpath._support.charts import BLUE, GREEN, ORANGE, PURPLE
 
 AUDITED, SHARE, LAM_RATIO = 32, 0.1, 0.01
 WORKERS = "Dask workers"

@@ -6,7 +6,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 import steinpath as sp
-from steinpath._support.colours import GREY, ORANGE
+from steinpath._support.charts import GREY, ORANGE
 from steinpath.inference._coefficient_intervals import CoefficientIntervals
 from steinpath.plots import plot_intervals
 

@@ -10,9 +10,9 @@ import pytest
 
 import steinpath as sp
 from backends import skip_frames_without_names
-from steinpath._support.html import fragment, interval_chart, line_chart, text
+from steinpath._support.charts import fragment, interval_chart, line_chart, text
+from steinpath._support.printing import Summary
 from steinpath._support.progress import Lines, begin, listener, printing, tell
-from steinpath._support.summary import Summary
 
 HOSTILE = '<script>alert("x")</script> & \x1b[31m'
 

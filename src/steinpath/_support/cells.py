@@ -16,7 +16,10 @@ import numpy as np
 
 from steinpath._support.files import import_pyarrow
 from steinpath._support.messages import DataError, Message, Remedy, joined
+from steinpath._support.validation import check_choice
 
+#: Libraries of data frames, neither of which is needed otherwise.
+LIBRARIES = ("pandas", "polars")
 #: Thousands separators, and the characters that each stands for.
 THOUSANDS = {",": ",", ".": ".", "'": "'\N{RIGHT SINGLE QUOTATION MARK}", " ": " \u00a0\u202f"}
 # Texts that stand for a missing value.
@@ -499,3 +502,36 @@ def objects(values: Sequence[str | None]) -> np.ndarray:
     array = np.empty(len(values), object)
     array[:] = values
     return array
+
+
+def library_of(values: Any) -> str | None:
+    """Return the library of a data frame; None for anything else."""
+    kind, library = type(values), type(values).__module__.partition(".")[0]
+    # the columns of a lazy frame are expensive
+    frame = hasattr(kind, "columns") and not hasattr(kind, "collect")
+    return library if library in LIBRARIES and frame else None
+
+
+def to_frame(columns: dict[str, Any], library: str | None, like: str | None = None) -> Any:
+    """Return columns as a data frame of a library: by default that of the data, if installed."""
+    if library is not None:
+        check_choice("library", library, LIBRARIES)
+    first = (library,) if library else tuple(dict.fromkeys((like or "pandas", *LIBRARIES)))
+    for name in first:
+        try:
+            return _frame_class(name)(columns)
+        except ImportError:
+            continue
+    raise ImportError(
+        f"to_frame needs {library or 'pandas or polars'}; install it, or use to_dict()"
+    )
+
+
+def _frame_class(library: str) -> Any:
+    if library == "pandas":
+        import pandas
+
+        return pandas.DataFrame
+    import polars
+
+    return polars.DataFrame

@@ -60,14 +60,9 @@ def write_bytes(file: Path, content: bytes) -> None:
 
 
 def as_csv(rows: Iterable[Mapping[str, Any]], digits: str) -> str:
-    """Return rows as CSV with a header; texts are escaped so that spreadsheets run no formulas.
+    """Return one or more rows as CSV with a header; spreadsheets run none of the texts as formulas.
 
-    Parameters
-    ----------
-    rows : iterable of mapping
-        At least one row; all rows have the same keys.
-    digits : str
-        Format of floats, such as ".8g"; "" writes all digits.
+    digits: format of floats, such as ".8g"; "" writes all digits
     """
 
     def cell(value: Any) -> Any:
@@ -88,17 +83,7 @@ def as_csv(rows: Iterable[Mapping[str, Any]], digits: str) -> str:
 
 
 def import_pyarrow(what: str, extra: str, error: type[Exception] = ImportError) -> Any:
-    """Import pyarrow together with its Parquet and Arrow modules.
-
-    Parameters
-    ----------
-    what : str
-        Feature that needs it, in the plural, for the error message.
-    extra : str
-        Extra of this package that installs pyarrow.
-    error : type of exception, default=ImportError
-        Exception raised if pyarrow is not installed.
-    """
+    """Import pyarrow with its Parquet and Arrow modules for a feature of an extra."""
     try:
         import pyarrow.compute
         import pyarrow.ipc

@@ -1,9 +1,17 @@
-"""Safe text for terminals, and numbers with their standard errors."""
+"""Results as text: numbers with standard errors, tables, and names that come from data."""
 
 from __future__ import annotations
 
 import json
 import math
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import zip_longest
+
+# Width of a summary, the gap between its two columns, and the width of names.
+_WIDTH, _GAP, _NAME = 78, 3, 24
 
 
 def printable(text: str) -> str:
@@ -20,19 +28,21 @@ def printable_json(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
+def text(value: object, most: int | None = None) -> str:
+    """Return a value as HTML text of at most ``most`` characters, without any markup."""
+    plain = printable(str(value))
+    if most is not None and len(plain) > most:
+        plain = f"{plain[: most - 1]}…"
+    return escape(plain)
+
+
 def with_error(
     value: float, stderr: float, *, signed: bool = False, exponent_from: float = 1e8
 ) -> str:
     """Format a number with its standard error to two significant digits: "44.0 ± 1.6".
 
-    Parameters
-    ----------
-    value, stderr : float
-        Number and standard error; a standard error that is not finite is omitted.
-    signed : bool, default=False
-        Whether to write the sign of a positive number.
-    exponent_from : float, default=1e8
-        Standard error from which on scientific notation is used.
+    A standard error that is not finite is omitted; from ``exponent_from`` on, scientific notation
+    is used.
     """
     sign = "+" if signed else ""
     number = to_digits_of(value, stderr, sign=sign, exponent_from=exponent_from)
@@ -42,17 +52,7 @@ def with_error(
 
 
 def to_digits_of(value: float, stderr: float, *, sign: str = "", exponent_from: float = 1e8) -> str:
-    """Format a number to the precision of its standard error, or to four digits without one.
-
-    Parameters
-    ----------
-    value, stderr : float
-        The number, and its standard error or that of a number it is compared with.
-    sign : str, default=""
-        Sign option of the format, such as "+".
-    exponent_from : float, default=1e8
-        Standard error from which on scientific notation is used.
-    """
+    """Format a number to the precision of a standard error, or to four digits without one."""
     if not 1e-7 <= stderr < exponent_from:
         return f"{value:{sign}.4g}"
     places = places_of(stderr)
@@ -62,3 +62,99 @@ def to_digits_of(value: float, stderr: float, *, sign: str = "", exponent_from: 
 def places_of(stderr: float) -> int:
     """Return the decimal place of the second significant digit of a standard error."""
     return 1 - math.floor(math.log10(stderr))
+
+
+@dataclass(frozen=True, repr=False)
+class Summary:
+    """A summary of a result. ``str(summary)`` is a plain-text table; notebooks show it as HTML.
+
+    Attributes
+    ----------
+    title : str
+        The heading.
+    facts : tuple of (str, str)
+        Names and values of the upper table.
+    head : tuple of str
+        Column names of the lower table; empty without one.
+    rows : tuple of tuple of str
+        Its rows, each of which begins with a name.
+    notes : tuple of str
+        Warnings and remarks, numbered below the tables.
+    """
+
+    title: str
+    facts: tuple[tuple[str, str], ...]
+    head: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        facts = [(printable(name), _short(value, 60)) for name, value in self.facts]
+        # long values take a line of their own, and short ones two columns
+        cell = (_WIDTH - _GAP) // 2
+        wide = [fact for fact in facts if len("".join(fact)) + 2 > cell]
+        short = [fact for fact in facts if fact not in wide]
+        lines = [printable(self.title).center(_WIDTH).rstrip(), "=" * _WIDTH]
+        lines += [_spread(fact, _WIDTH) for fact in wide]
+        half = (len(short) + 1) // 2
+        for left, right in zip_longest(short[:half], short[half:]):
+            second = _spread(right, cell) if right else ""
+            lines.append(f"{_spread(left, cell)}{' ' * _GAP}{second}".rstrip())
+        lines.append("=" * _WIDTH)
+        if self.head:
+            lines += [*_table(self.head, self.rows), "=" * _WIDTH]
+        if self.notes:
+            lines += ["", "Notes:"]
+            for k, note in enumerate(self.notes, 1):
+                mark = f"[{k}] "
+                lines += textwrap.wrap(
+                    mark + printable(note), _WIDTH, subsequent_indent=" " * len(mark)
+                )
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        cell = "style='text-align:left;padding:1px 10px 1px 0'"
+        number = "style='text-align:right;padding:1px 10px'"
+        facts = "".join(
+            f"<tr><th {cell}>{text(name)}</th><td {cell}>{text(value)}</td></tr>"
+            for name, value in self.facts
+        )
+        parts = [f"<table><caption>{text(self.title)}</caption>{facts}</table>"]
+        if self.head:
+            head = "".join(f"<th {number}>{text(each)}</th>" for each in self.head)
+            rows = "".join(
+                f"<tr><th {cell}>{text(name, _NAME)}</th>"
+                + "".join(f"<td {number}>{text(each)}</td>" for each in values)
+                + "</tr>"
+                for name, *values in self.rows
+            )
+            parts.append(f"<table><tr><th></th>{head}</tr>{rows}</table>")
+        if self.notes:
+            notes = "".join(f"<li>{text(note)}</li>" for note in self.notes)
+            parts.append(f"Notes:<ol>{notes}</ol>")
+        return f"<div>{''.join(parts)}</div>"
+
+
+def _short(value: str, most: int) -> str:
+    """Return text on one line of at most this many characters."""
+    plain = printable(" ".join(value.split()))
+    return plain if len(plain) <= most else f"{plain[: most - 1]}…"
+
+
+def _spread(fact: tuple[str, str], width: int) -> str:
+    """Return a name and a value at the two ends of a line."""
+    name, value = fact
+    return f"{name}:{value:>{max(width - len(name) - 1, len(value) + 1)}}"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return lines of a table, all of whose columns but the first are numbers."""
+    width = (_WIDTH - _NAME) // len(head)
+    lines = [" " * _NAME + "".join(f"{each:>{width}}" for each in head), "-" * _WIDTH]
+    for name, *values in rows:
+        lines.append(
+            f"{_short(name, _NAME - 1):<{_NAME}}" + "".join(f"{each:>{width}}" for each in values)
+        )
+    return lines

@@ -6,7 +6,6 @@ early still returns what was computed.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,50 +24,26 @@ listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 def begin(what: str, steps: int) -> Step:
-    """Announce a task and return the function to call after each of its steps.
-
-    Parameters
-    ----------
-    what : str
-        Description of the task.
-    steps : int
-        Number of steps, 0 if unknown.
-    """
+    """Announce a task (0 steps: unknown), and return what to call after each of its steps."""
     listens = listener.get()
     return _on if listens is None else listens(what, steps)
 
 
 class Clock:
-    """Monotonic clock: seconds since it was created.
-
-    The system clock may go back, for example when a virtual machine is moved or suspended; that
-    time is ignored.
-    """
+    """Seconds since it was created."""
 
     def __init__(self) -> None:
-        # re-entrant: a Ctrl-C handler may read the clock during a reading
-        self._lock = threading.RLock()
-        self._seconds, self._before = 0.0, time.monotonic()
+        self._start = time.monotonic()
 
     def __call__(self) -> float:
-        with self._lock:
-            now = time.monotonic()
-            self._seconds += max(now - self._before, 0.0)
-            self._before = now
-            return self._seconds
+        return time.monotonic() - self._start
 
 
 class Lines:
     """A listener that prints one line for each stage, as scikit-learn does with ``verbose``.
 
-    Parameters
-    ----------
-    name : str
-        What is running, such as "LADLasso".
-    verbose : int
-        With 2 or more, every tenth of a stage is printed, too.
-    inner : Listener, optional
-        Another listener, which is called as well.
+    With ``verbose`` of 2 or more, every tenth of a stage is printed, too. The listener ``inner`` is
+    called as well.
     """
 
     def __init__(self, name: str, verbose: int, inner: Listener | None = None):
@@ -117,15 +92,7 @@ def tell(message: str) -> None:
 
 @contextmanager
 def printing(verbose: Any, name: str) -> Iterator[None]:
-    """Print progress to standard output in a ``with`` block.
-
-    Parameters
-    ----------
-    verbose : bool or int
-        0 or False prints nothing.
-    name : str
-        What is running.
-    """
+    """Print progress to standard output in a ``with`` block, unless ``verbose`` is 0."""
     from steinpath._support.validation import check_count  # NumPy, which clocks do not need
 
     level = int(verbose) if isinstance(verbose, bool) else check_count("verbose", verbose, low=0)
@@ -142,13 +109,7 @@ def printing(verbose: Any, name: str) -> Iterator[None]:
 
 
 def make_bars(**options: Any) -> Progress:
-    """Return progress bars for a terminal, with a description, the share done and the time left.
-
-    Parameters
-    ----------
-    **options
-        Passed to `rich.progress.Progress`, which is imported only when needed.
-    """
+    """Return progress bars for a terminal, with a description, the share done and the time left."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -162,7 +123,6 @@ def make_bars(**options: Any) -> Progress:
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(elapsed_when_finished=True),
-        get_time=Clock(),
         **options,
     )
 

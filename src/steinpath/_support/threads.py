@@ -22,7 +22,6 @@ _LARGE_PRODUCT = 2e8
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-
 # Threads for parts that run side by side while the BLAS itself is limited to one.
 _parts: ContextVar[int | None] = ContextVar("parts", default=None)
 
@@ -45,13 +44,7 @@ def threads_allowed() -> int:
 
 @contextmanager
 def one_thread_unless(multiplications: float) -> Iterator[None]:
-    """Limit the BLAS to one thread unless its products are large enough for more to pay off.
-
-    Parameters
-    ----------
-    multiplications : float
-        Approximate number of multiplications of each product.
-    """
+    """Limit the BLAS to one thread unless products have many multiplications each."""
     if multiplications >= _LARGE_PRODUCT or not _is_main():
         yield
         return
@@ -79,16 +72,8 @@ def in_threads(
 ) -> list[Result]:
     """Call a function with each item in up to ``threads`` threads, with one BLAS thread in each.
 
-    Parameters
-    ----------
-    function : callable
-        Function that spends its time in NumPy, which releases the global interpreter lock.
-    items : sequence
-        Its arguments.
-    threads : int
-        Maximum number of concurrent calls.
-    give_up : callable, optional
-        Called if a call fails or is interrupted; running calls are waited for.
+    The function should spend its time in NumPy, which releases the global interpreter lock.
+    ``give_up`` is called if a call fails or is interrupted; running calls are waited for.
     """
     if threads <= 1 or len(items) <= 1:
         return [function(item) for item in items]

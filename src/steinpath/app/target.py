@@ -11,8 +11,15 @@ from sklearn.model_selection import TimeSeriesSplit
 
 from steinpath._support import cells
 from steinpath._support.cells import ReadColumn, read_column, texts
-from steinpath._support.messages import DataError, Message, Remedy
-from steinpath._support.wording import as_notes, counted, refuse_gaps, refuse_unknown
+from steinpath._support.messages import (
+    DataError,
+    Message,
+    Remedy,
+    as_notes,
+    counted,
+    refuse_gaps,
+    refuse_unknown,
+)
 from steinpath.app.defaults import TASKS
 from steinpath.app.tables import Table
 from steinpath.app.tables.table import plain

@@ -21,11 +21,10 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from steinpath._support.arrays import Array, beside, cast, is_foreign, namespace, to_numpy
-from steinpath._support.frames import library_of
+from steinpath._support.cells import library_of
 from steinpath._support.messages import Message, Remedy
-from steinpath._support.printing import with_error
+from steinpath._support.printing import Summary, with_error
 from steinpath._support.progress import printing, tell
-from steinpath._support.summary import Summary
 from steinpath._support.validation import (
     captured_warnings,
     check_array,

@@ -14,8 +14,17 @@ import numpy as np
 
 from steinpath._support import cells
 from steinpath._support.cells import ReadColumn, TextFormat, usual
-from steinpath._support.messages import DataError, Message, Remedy, joined
-from steinpath._support.wording import MOST_LISTED, MOST_NAMES, Remark, counted, short
+from steinpath._support.messages import (
+    MOST_LISTED,
+    MOST_NAMES,
+    DataError,
+    Message,
+    Remark,
+    Remedy,
+    counted,
+    joined,
+    short,
+)
 
 #: The level that stands for all rare levels.
 OTHER = "(other)"

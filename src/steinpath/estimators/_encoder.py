@@ -12,16 +12,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from steinpath._support import cells
 from steinpath._support.cells import ReadColumn, TextFormat
-from steinpath._support.messages import DataError, Message, Remedy, joined
-from steinpath._support.validation import check_choice, warn
-from steinpath._support.wording import (
+from steinpath._support.messages import (
+    DataError,
+    Message,
     Remark,
+    Remedy,
     as_notes,
     counted,
+    joined,
     refuse_gaps,
     refuse_unknown,
     with_closest,
 )
+from steinpath._support.validation import check_choice, warn
 from steinpath.estimators import _columns as columns
 from steinpath.estimators._columns import OTHER, Column, Facts, require, require_text
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from steinpath._support.frames import to_frame
-from steinpath._support.html import fragment, interval_chart
-from steinpath._support.summary import Summary
+from steinpath._support.cells import to_frame
+from steinpath._support.charts import fragment, interval_chart
+from steinpath._support.printing import Summary
 from steinpath._support.validation import check_count, check_number
 from steinpath.risk._evidence import Diagnostic
 

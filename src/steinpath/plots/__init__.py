@@ -5,7 +5,7 @@ style of this package, and returns the axes. ``matplotlib.rcParams`` is not modi
 a figure to a file.
 """
 
-from steinpath._support.colours import BLUE, GREEN, GREY, ORANGE
+from steinpath._support.charts import BLUE, GREEN, GREY, ORANGE
 from steinpath.plots._classes import plot_reliability, plot_roc, reliability, roc_curve
 from steinpath.plots._coefficients import largest_sizes, plot_coefficients, shorten
 from steinpath.plots._lists import plot_diagnostics, plot_intervals, plot_ranking

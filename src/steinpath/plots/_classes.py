@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from steinpath._support.colours import BLUE, GREEN, GREY, ORANGE
+from steinpath._support.charts import BLUE, GREEN, GREY, ORANGE
 from steinpath.plots._residuals import held_out
 from steinpath.plots._style import drawing_on, note, place_legend
 from steinpath.problem._margins import Logistic, class_probabilities

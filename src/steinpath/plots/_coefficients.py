@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from steinpath._support.arrays import to_numpy
-from steinpath._support.colours import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, YELLOW
+from steinpath._support.charts import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, YELLOW
 from steinpath._support.printing import printable
 from steinpath._support.validation import check_count
 from steinpath.plots._style import drawing_on, height_of, mark_iterate, set_time_axis

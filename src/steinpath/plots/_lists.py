@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steinpath._support.colours import BLACK, BLUE, GREY, ORANGE
+from steinpath._support.charts import BLACK, BLUE, GREY, ORANGE
 from steinpath._support.printing import with_error
 from steinpath._support.validation import check_count
 from steinpath.plots._style import drawing_on, note, use_log_scale

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steinpath._support.arrays import to_numpy
-from steinpath._support.colours import BLUE, GREY, ORANGE
+from steinpath._support.charts import BLUE, GREY, ORANGE
 from steinpath._support.validation import check_count
 from steinpath.plots._style import drawing_on, name_of_loss, note, place_legend
 from steinpath.problem._scoring import observation_losses

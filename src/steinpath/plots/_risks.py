@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steinpath._support.arrays import to_numpy
-from steinpath._support.colours import BLACK, BLUE, GREEN, GREY, ORANGE
+from steinpath._support.charts import BLACK, BLUE, GREEN, GREY, ORANGE
 from steinpath._support.validation import check_choice, check_count
 from steinpath.plots._style import (
     draw_band,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from steinpath._support.colours import BLUE, GREY, ORANGE
+from steinpath._support.charts import BLUE, GREY, ORANGE
 from steinpath._support.files import write_bytes
 
 if TYPE_CHECKING:

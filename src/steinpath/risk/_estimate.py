@@ -12,10 +12,9 @@ import numpy as np
 
 from steinpath._support.arrays import Array, like, namespace, to_numpy
 from steinpath._support.caching import cached_property
-from steinpath._support.frames import to_frame
-from steinpath._support.html import fragment, line_chart
-from steinpath._support.printing import with_error
-from steinpath._support.summary import Summary
+from steinpath._support.cells import to_frame
+from steinpath._support.charts import fragment, line_chart
+from steinpath._support.printing import Summary, with_error
 from steinpath._support.validation import (
     check_choice,
     check_count,

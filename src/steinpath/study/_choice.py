@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steinpath._support.colours import BLACK, BLUE, GREY, ORANGE
+from steinpath._support.charts import BLACK, BLUE, GREY, ORANGE
 from steinpath.study._base import (
     Exhibit,
     Results,

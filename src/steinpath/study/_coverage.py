@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtr
 
-from steinpath._support.colours import GREY
+from steinpath._support.charts import GREY
 from steinpath.study._base import Exhibit, Results, Sizes, Study, Table, all_pairs, mean_and_error
 from steinpath.study._figures import (
     PLAIN,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steinpath._support.colours import BLACK, BLUE, ORANGE
+from steinpath._support.charts import BLACK, BLUE, ORANGE
 from steinpath.study._base import (
     Exhibit,
     Results,

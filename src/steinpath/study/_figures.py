@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from steinpath._support.colours import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, YELLOW
+from steinpath._support.charts import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, YELLOW
 from steinpath.study._base import Table
 from steinpath.study._settings import pair_title
 

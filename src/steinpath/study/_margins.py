@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steinpath._support.colours import GREY
+from steinpath._support.charts import GREY
 from steinpath.study import _settings
 from steinpath.study._base import (
     Exhibit,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steinpath._support.colours import BLUE, GREEN, GREY, ORANGE
+from steinpath._support.charts import BLUE, GREEN, GREY, ORANGE
 from steinpath.study._base import Exhibit, Results, Sizes, Study, Table, centered, mean_and_error
 from steinpath.study._figures import PLAIN, column, distinct, panels, select, share_legend
 from steinpath.study._settings import PAPER_NOISE, Configuration, pair_title

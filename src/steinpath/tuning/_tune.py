@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from steinpath._support.arrays import Array, namespace, to_numpy
-from steinpath._support.frames import library_of
+from steinpath._support.cells import library_of
 from steinpath._support.printing import with_error
 from steinpath._support.progress import Lines, begin, listener, printing, tell
 from steinpath._support.threads import in_threads, one_thread_unless

@@ -12,7 +12,7 @@ import pytest
 
 import samples
 from samples import replace
-from steinpath._support.colours import BLUE, ORANGE, SKY
+from steinpath._support.charts import BLUE, ORANGE, SKY
 from steinpath.app.fitted import Ranked
 from steinpath.app.report import page as module
 from steinpath.app.report.build import Coefficient

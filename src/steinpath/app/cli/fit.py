@@ -16,11 +16,10 @@ import numpy as np
 from sklearn.pipeline import make_pipeline
 
 from steinpath._support.cells import texts
-from steinpath._support.messages import DataError, worded
+from steinpath._support.messages import DataError, counted, worded
 from steinpath._support.printing import printable_json
 from steinpath._support.progress import begin
 from steinpath._support.validation import captured_warnings
-from steinpath._support.wording import counted
 from steinpath.app.cli.clusters import cluster, wants_cluster
 from steinpath.app.cli.console import print_fit, print_ranking, print_tuning
 from steinpath.app.cli.display import Display, make_console, say

@@ -15,10 +15,9 @@ from sklearn.pipeline import Pipeline
 
 from steinpath._support.cells import missing, read_column, texts
 from steinpath._support.files import as_csv, write_text
-from steinpath._support.messages import DataError, Message, worded
+from steinpath._support.messages import DataError, Message, refuse_unknown, worded
 from steinpath._support.printing import printable, with_error
 from steinpath._support.validation import captured_warnings
-from steinpath._support.wording import refuse_unknown
 from steinpath.app.cli.options import read_format
 from steinpath.app.cli.words import option
 from steinpath.app.models import SavedModel, load_model_file

@@ -15,7 +15,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from steinpath._support.colours import BLUE, ORANGE, SKY
+from steinpath._support.charts import BLUE, ORANGE, SKY
 from steinpath._support.printing import places_of, to_digits_of
 from steinpath.app.defaults import FDR, LEVEL
 from steinpath.app.fitted import Ranked

@@ -16,8 +16,7 @@ from typing import IO, Any, NoReturn, cast
 import numpy as np
 
 from steinpath._support.cells import check_names, is_number, read_column, uses_decimal_comma
-from steinpath._support.messages import DataError, Message, Remedy
-from steinpath._support.wording import counted
+from steinpath._support.messages import DataError, Message, Remedy, counted
 from steinpath.app.tables.table import FileFormat, Table, check_expansion, check_width, import_arrow
 
 _DELIMITERS = ",;\t|"

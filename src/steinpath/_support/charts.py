@@ -1,4 +1,4 @@
-"""HTML for notebooks: tables of key figures and small SVG charts.
+"""Colours of all plots, and HTML for notebooks: tables of key figures and small SVG charts.
 
 Neither matplotlib nor JavaScript is needed. Text and axes have the colour of the surrounding text,
 so that charts are legible in light and dark notebooks.
@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from typing import Any
 
 import numpy as np
 
 from steinpath._support.arrays import to_numpy
-from steinpath._support.colours import BLUE, GREEN, ORANGE, PURPLE, SKY, YELLOW
-from steinpath._support.printing import printable
+from steinpath._support.printing import text
 
+# The colour-blind-safe palette of Okabe and Ito (2008).
+BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#777777"
+PURPLE, SKY, YELLOW, BLACK = "#CC79A7", "#56B4E9", "#E69F00", "#000000"
 _COLOURS = (BLUE, ORANGE, GREEN, SKY, PURPLE, YELLOW)
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 420, 190, 58, 12, 20, 34
 # Points of a line, and characters of a label, at most: the size of the page is bounded.
@@ -25,38 +26,10 @@ _MOST_POINTS, _MOST_CHARACTERS, _MOST_IN_CELL = 80, 24, 80
 _CUT_OFF = 0.02
 
 
-def text(value: object, most: int | None = None) -> str:
-    """Return a value as HTML text, without characters that could be taken for markup.
-
-    Parameters
-    ----------
-    value : object
-        The value.
-    most : int, optional
-        Number of characters beyond which the text is shortened.
-    """
-    plain = printable(str(value))
-    if most is not None and len(plain) > most:
-        plain = f"{plain[: most - 1]}…"
-    return escape(plain)
-
-
 def fragment(
     title: str, facts: Iterable[tuple[str, object]], *charts: str, notes: Sequence[str] = ()
 ) -> str:
-    """Return a table of key figures with charts beside it and numbered notes below.
-
-    Parameters
-    ----------
-    title : str
-        The heading.
-    facts : iterable of (str, object)
-        Names and values.
-    *charts : str
-        Charts as SVG.
-    notes : sequence of str
-        Warnings.
-    """
+    """Return a table of key figures with SVG charts beside it and numbered notes below."""
     cell = 'style="text-align:left;padding:1px 10px 1px 0;background:none"'
     rows = "".join(
         f"<tr style='background:none'><th {cell}>{text(name)}</th>"
@@ -84,25 +57,9 @@ def line_chart(
     log_x: bool = False,
     legend: bool = True,
 ) -> str:
-    """Return a chart of lines as SVG.
+    """Return a chart of lines as SVG; all but the first are dashed, if there is a legend.
 
-    Parameters
-    ----------
-    x : array-like of shape (m,)
-        Positions of the points, in increasing or decreasing order.
-    lines : mapping of str to array-like of shape (m,)
-        Heights of the points of each line, by its name. All but the first are dashed, if there is a
-        legend.
-    x_label : str
-        Label of the horizontal axis.
-    marked : int, optional
-        Index of a point of the first line to mark.
-    errors : array-like of shape (m,), optional
-        Standard errors of the first line, shown as a band.
-    log_x : bool, default=False
-        Whether the horizontal axis is logarithmic.
-    legend : bool, default=True
-        Whether to name the lines.
+    marked: index of a point of the first line; errors: its standard errors, shown as a band
     """
     x = _floats(x)
     heights = {name: _floats(y) for name, y in lines.items()}
@@ -152,16 +109,9 @@ def interval_chart(
 ) -> str:
     """Return a forest plot as SVG: one interval per line, with a rule at zero.
 
-    Parameters
-    ----------
-    names : sequence of length k
-        Labels of the intervals.
-    estimate, lower, upper : array-like of shape (k,)
-        Their centres and ends. Intervals without finite ends are omitted.
-    x_label : str
-        Label of the horizontal axis.
+    Intervals without finite ends are omitted.
     """
-    estimate, lower, upper = (_floats(each) for each in (estimate, lower, upper))
+    estimate, lower, upper = map(_floats, (estimate, lower, upper))
     shown = np.flatnonzero(np.isfinite(lower) & np.isfinite(upper))
     if not len(shown):
         return ""
