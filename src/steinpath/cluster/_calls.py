@@ -72,7 +72,7 @@ class Problem:
         if self.fit_intercept:
             design = InterceptDesign(design)
         if self.norm is not None:
-            design._base = self.norm
+            design._norm = self.norm
         y = design.local(self.y)[:, None]
         return RunData(y, self.loss, design, np.array([self.level]))
 
@@ -88,8 +88,8 @@ class DesignFacts(NamedTuple):
     def of(cls, design: Design) -> DesignFacts:
         """Return the properties of a design that are the same for all blocks."""
         if isinstance(design, InterceptDesign):
-            return cls(design.means, design.intercept_scale, design._base)
-        return cls(None, 0.0, design._base)
+            return cls(design.means, design.intercept_scale, design._norm)
+        return cls(None, 0.0, design._norm)
 
 
 # ------------------------------------------------------------------------------------------------

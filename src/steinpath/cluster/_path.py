@@ -91,7 +91,7 @@ class DistributedPath(RemotePath):
             "_length": n_iter,
         }
         if facts.norm is not None:
-            design._base = features.norms[facts.means is not None] = facts.norm
+            design._norm = features.norms[facts.means is not None] = facts.norm
 
     @property
     def n_iter(self) -> int:
