@@ -15,7 +15,7 @@ from problems import draw
 from steinpath.design._conversion import as_design
 from steinpath.design._dense import DenseDesign
 from steinpath.design._memmap import BlockDesign, BlockSizes, needs_blocks
-from steinpath.estimators._rows import prepare_rows
+from steinpath.estimators._fit import prepare_rows
 
 # Seven rows of twelve numbers: of 40 rows, the last block has fewer.
 SMALL = BlockSizes(block=7 * 12 * 8, few_rows=1, largest_block=7 * 12 * 8)

@@ -242,14 +242,14 @@ def test_tensors_that_are_no_plain_numbers_are_refused(data, estimator):
 
 def test_warm_starts_go_on_from_the_same_arrays_alone(data, monkeypatch):
     X, y = (torch.asarray(a.copy()) for a in data)
-    known, goes_on = PathEstimator._known, []
+    known, goes_on = PathEstimator._continued, []
 
-    def noted(self, new, *args):
-        found = known(self, new, *args)
+    def noted(self, new):
+        found = known(self, new)
         goes_on.append(found is not new)
         return found
 
-    monkeypatch.setattr(PathEstimator, "_known", noted)
+    monkeypatch.setattr(PathEstimator, "_continued", noted)
     model = sp.LADLasso(warm_start=True, **FAST).fit(X, y)
     model.set_params(n_iter=30).fit(X, y)
     expected = sp.LADLasso(**FAST | {"n_iter": 30}).fit(X, y)

@@ -14,7 +14,6 @@ from sklearn.exceptions import NotFittedError
 
 import steinpath as sp
 from backends import skip_frames_without_names
-from steinpath.estimators._rows import columns_named
 
 N, P = 300, 10
 FAST = {"n_alphas": 4, "n_iter": 40, "random_state": 0}
@@ -131,11 +130,6 @@ def test_features_that_are_not_there(model, named):
         named.coef_intervals(["x1", 1])
     with pytest.raises(ValueError, match="level must be"):
         named.coef_intervals(level=95)
-
-
-def test_numbers_are_left_as_they_are():
-    for features in (None, 3, [1, 2], np.array([True, False])):
-        assert columns_named(features, None) is features
 
 
 def test_sparse_is_dense(data):

@@ -33,7 +33,7 @@ from steinpath.engine._loop import (
     iterate,
 )
 from steinpath.engine._path import Path
-from steinpath.problem._penalties import Penalty, same_penalty
+from steinpath.problem._penalties import Penalty
 
 # Size of the dual iterates of all members from which on parts of the members run in threads.
 _WIDE = 2**17
@@ -232,14 +232,6 @@ class Batch(Sequence[Path]):
         """Return the same runs, to be continued with other arrays of the same data."""
         _, maps = data.bind(self.algorithm, self.penalty)
         return Batch(data, self.penalty, self.algorithm, maps, self.states, self._past)
-
-    def solves_same_problem(self, other: Batch) -> bool:
-        """Whether the runs would be equal on equal rows, apart from their lengths."""
-        mine, theirs = (
-            (len(runs), runs.data.fit_intercept, runs.data.loss, runs.algorithm)
-            for runs in (self, other)
-        )
-        return mine == theirs and same_penalty(self.penalty, other.penalty)
 
     @property
     def n_iter(self) -> int:

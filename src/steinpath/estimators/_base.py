@@ -51,8 +51,13 @@ from steinpath.engine._batch import Batch, DeferredBatch
 from steinpath.engine._data import RunData, enough_precision, prepare
 from steinpath.engine._gap import not_converged
 from steinpath.engine._path import Path
-from steinpath.estimators._callbacks import CallbackSupportMixin, Progress, with_callbacks
-from steinpath.estimators._rows import PreparedRows, prepare_rows
+from steinpath.estimators._fit import (
+    CallbackSupportMixin,
+    PreparedRows,
+    Progress,
+    prepare_rows,
+    with_callbacks,
+)
 from steinpath.problem._grid import (
     LARGEST_LAM,
     MOST_LAMS,
@@ -79,7 +84,11 @@ _FIRST, _MOST = 100, 1600
 _WITH_ROWS = ("_search", "_tuning", "_path", "_groups", "_warm")
 # Private attributes of fits.
 _PRIVATE = ("_frame_library", "_dependence", *_WITH_ROWS)
-
+# Parameters that the runs do not depend on: with others, a warm start continues the same runs.
+_AFTER_RUNS = (
+    *("n_iter", "select", "test_loss", "method", "row_scale", "audit", "cv", "rule", "tol"),
+    *("warm_start", "verbose", "random_state"),
+)
 
 # Whether fits keep their searches, which take much memory.
 _keeps: ContextVar[bool] = ContextVar("keeps", default=False)
@@ -101,13 +110,6 @@ class Part(NamedTuple):
     prefix: str
     y: Any
     parameters: dict[str, Any]
-
-
-class _Warm(NamedTuple):
-    """The rows and runs from which a warm start continues."""
-
-    rows: PreparedRows
-    batch: Batch
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -230,15 +232,9 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return fitted
 
     def _together(
-        self,
-        fitted: list[PathEstimator],
-        parts: Sequence[Part],
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        groups: Any,
+        self, fitted: list[PathEstimator], parts: Sequence[Part], *data: Any
     ) -> dict[str, Any]:
-        """Return the attributes of several fits: arrays with one more axis, the first."""
+        """Return the attributes of several fits to data: arrays with one more axis, the first."""
         first, found = fitted[0], dict[str, Any](estimators_=fitted)
         for name in (name for name in _STACKED if hasattr(first, name)):
             values = [getattr(one, name) for one in fitted]
@@ -276,6 +272,10 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             about_mean=self.fit_intercept,
             **self._rounding(X, y),
         )
+        if self.warm_start:
+            own = self.get_params(deep=False)
+            own = {name: value for name, value in own.items() if name not in _AFTER_RUNS}
+            self._key = rows.fingerprint(own)
         if options is not None and rows.sources is not None:
             options = options.some_rows(rows.sources)
         self.n_samples_, self.scale_ = int(rows.y.shape[0]), rows.scale
@@ -356,18 +356,14 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             iterate=self._iterate(),
             lam_ratio=self.alpha_ratio,
         )
-
-        def resume(batch: Batch) -> Batch:
-            return self._known(batch, rows)
-
-        watch = partial(progress.watch, rows)
-        tuning: Tuning = self._search(resume=resume if self.warm_start else None, watch=watch)
+        resume = self._continued if self.warm_start else None
+        tuning: Tuning = self._search(resume=resume, watch=partial(progress.watch, rows))
         self.alphas_ = tuning.lams / math.sqrt(design.shape[0])
         if not isinstance(given, int):  # as the user wrote them
             self.alphas_ = given[: len(self.alphas_)]
         batch = tuning.context.batch
         if self.warm_start and not isinstance(batch, DeferredBatch):
-            self._warm = _Warm(rows.copy(), batch)
+            self._warm = self._key, batch
         return tuning
 
     def _run_alone(
@@ -383,7 +379,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         if not isinstance(design, RemoteDesign):
             data = prepare(design, rows.y, self.loss_, self.fit_intercept, rows.weights)
             batch = start_all(data, self._penalty(), lams, algorithm)
-            batch = self._known(batch, rows) if self.warm_start else batch
+            batch = self._continued(batch) if self.warm_start else batch
             lengths, watch = growing_horizons(batch), progress.watch(rows, data, batch.n_iter)
         if n_iter is not None or iterate >= 0:
             lengths = [max(iterate, 1) if n_iter is None else n_iter]
@@ -397,22 +393,18 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             if path.n_iter < length or not not_converged(path, self.tol):
                 break
         if self.warm_start and batch is not None:
-            self._warm = _Warm(rows.copy(), batch)
+            self._warm = self._key, batch
         return path, path.n_iter if iterate < 0 else min(iterate, path.n_iter)
 
-    def _known(self, new: Batch, rows: PreparedRows) -> Batch:
+    def _continued(self, new: Batch) -> Batch:
         """Return the runs of the last fit if this one can continue them, and else new ones."""
-        warm = vars(self).get("_warm")
-        if warm is None:
+        key, old = vars(self).get("_warm", (None, new))
+        longest = growing_horizons(new)[0] if self.n_iter == "auto" else self.n_iter
+        if key is None or key != self._key or old.n_iter > longest:
             return new
-        old = warm.batch
-        goes_on = (
-            old.n_iter <= (growing_horizons(new)[0] if self.n_iter == "auto" else self.n_iter)
-            and old.solves_same_problem(new)
-            and warm.rows.equal(rows)
-        )
         # the data of that fit may have been modified in place since
-        return old.with_data(new.data) if goes_on else new
+        continued: Batch = old.with_data(new.data)
+        return continued
 
     def _alphas(self, design: Design) -> Any:
         """Return the values of alpha, or their number."""
@@ -438,17 +430,16 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         """Store the results of the search, and issue its warnings."""
         adjusted = with_error(tuning.best_risk, tuning.best_risk_stderr)
         tell(f"estimated risk adjusted for selection: {adjusted}")
-        self.stop_ = tuning.stop
         if _keeps.get():
             self._tuning = tuning
+        for name in _OF_SEARCH:
+            setattr(self, f"{name}_", getattr(tuning, name))
         self.test_loss_ = tuning.risks[0].test_loss
         self.risk_path_, self.risk_stderr_ = tuning.risk, tuning.stderr
-        self.train_path_, self.warnings_ = tuning.train, tuning.warnings
+        self.train_path_, self.train_risk_ = tuning.train, float(tuning.train[tuning.best])
+        self.warnings_ = tuning.warnings
         if self.select == "risk" and (message := _still_decreasing(tuning)) is not None:
             self.warnings_ = (message, *self.warnings_)
-        self.best_risk_, self.best_risk_stderr_ = tuning.best_risk, tuning.best_risk_stderr
-        self.naive_risk_, self.naive_risk_stderr_ = tuning.naive_risk, tuning.naive_risk_stderr
-        self.train_risk_ = float(tuning.train[tuning.best])
         self._keep_left_out(tuning, rows)
         if (end := tuning.end_of_grid()) is not None:
             warn(self._about_end(end, tuning))
@@ -461,12 +452,11 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         selected += " that of the next one by more than a standard error"
         if not isinstance(self.alpha, str):
             reached = f"{self.alphas_[tuning.best[0]]:.3g}"
-            beyond = f"{reached}, {reached} / 1000"
+            ends = f"{reached}, {reached} / 1000"
             if end == "largest":
-                beyond = f"100 * {reached}, {reached}"
-            return Message(
-                f"{selected}; consider extending the grid: alpha=np.geomspace({beyond}, 20)"
-            )
+                ends = f"100 * {reached}, {reached}"
+            extended = f"alpha=np.geomspace({ends}, 20)"
+            return Message(f"{selected}; consider extending the grid: {extended}")
         if end == "largest":
             return Message(f"{selected}; the features may be only weakly related to the response")
         ratio = tuning.lams.min() / tuning.lams.max() / 10
@@ -485,10 +475,8 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                     "tuning_ requires a fit that estimates the risk, and its rows, which a "
                     "pickled, copied or loaded model does not contain; fit it again"
                 )
-            shorter: dict[str, Any] = {}
-            if self.stop_ == "interrupted":
-                shorter["n_iter"] = self.n_iter_
-            self._tuning = self._search(**shorter)
+            interrupted = self.stop_ == "interrupted"
+            self._tuning = self._search(n_iter=self.n_iter_) if interrupted else self._search()
         found: Tuning = self._tuning
         return found
 
@@ -659,7 +647,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             have one row for each.
         """
         check_is_fitted(self)
-        fitted, title = getattr(self, "estimators_", [self]), f"{type(self).__name__} Results"
+        fitted = getattr(self, "estimators_", [self])
         one, notes = fitted[0], ("No risk was estimated (method=None, or non-uniform weights).",)
         if hasattr(one, "best_risk_"):
             note = "Estimated risk adjusted for selection of alpha and iteration; ± one standard "
@@ -673,16 +661,16 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             ("No. Features", str(self.n_features_in_)),
         ]
         facts += [("Scoring Loss", one.test_loss_)] if hasattr(one, "test_loss_") else []
-        if one is self:
-            return Summary(title, (*facts, *self._figures()), notes=notes)
-        rows = []
-        for k, each in enumerate(fitted):
-            found = [getattr(each, name, math.nan) for name in ("best_risk_", "best_risk_stderr_")]
-            risk = ("", "") if math.isnan(found[0]) else (f"{found[0]:.4g}", f"{found[1]:.2g}")
+        facts += self._figures() if one is self else self._error_rate()
+        head, rows = ("alpha", "iteration", "risk", "std err", "nonzero"), list[tuple[str, ...]]()
+        for k, each in enumerate(fitted if one is not self else ()):
+            risk = "", ""
+            if hasattr(each, "best_risk_"):
+                risk = f"{each.best_risk_:.4g}", f"{each.best_risk_stderr_:.2g}"
             selected = f"{each.alpha_:.4g}", str(each.best_iter_)
             rows.append((self._label(k), *selected, *risk, str(each._nonzero())))
-        head = ("alpha", "iteration", "risk", "std err", "nonzero")
-        return Summary(title, (*facts, *self._error_rate()), head, tuple(rows), notes)
+        title = f"{type(self).__name__} Results"
+        return Summary(title, tuple(facts), head if rows else (), tuple(rows), notes)
 
     def _figures(self) -> list[tuple[str, str]]:
         """Return the selected model and its errors."""
@@ -692,10 +680,8 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             ("Selected Iteration", f"{self.best_iter_} of {self.n_iter_}"),
         ]
         if hasattr(self, "best_risk_"):
-            facts += [
-                ("Estimated Risk", with_error(self.best_risk_, self.best_risk_stderr_)),
-                ("Training Error", f"{self.train_risk_:.4g}"),
-            ]
+            risk = with_error(self.best_risk_, self.best_risk_stderr_)
+            facts += [("Estimated Risk", risk), ("Training Error", f"{self.train_risk_:.4g}")]
         if hasattr(self, "constant_risk_"):
             facts.append(("Constant-Prediction Error", f"{self.constant_risk_:.4g}"))
         nonzero = f"{self._nonzero()} of {self.n_features_in_}"
@@ -713,6 +699,8 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return int(np.count_nonzero(to_numpy(self.coef_)))
 
 
+# Attributes of a search that a fit keeps.
+_OF_SEARCH = ("best_risk", "best_risk_stderr", "naive_risk", "naive_risk_stderr", "stop")
 # Attributes that are numbers, or arrays of the same shape for all fits to the same data.
 _STACKED = (
     *("coef_", "intercept_", "alpha_", "best_index_", "best_iter_", "n_iter_"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,10 +19,9 @@ from steinpath._support.arrays import Array, beside, is_foreign, like, namespace
 from steinpath._support.printing import with_error
 from steinpath._support.validation import read_array
 from steinpath.estimators._base import GeneralEstimator, NamedEstimator, Part, PathEstimator
-from steinpath.estimators._callbacks import Progress
-from steinpath.estimators._docstrings import documented
+from steinpath.estimators._docstrings import documented, named
+from steinpath.estimators._fit import PreparedRows, Progress
 from steinpath.estimators._regressors import PathRegressor
-from steinpath.estimators._rows import PreparedRows
 from steinpath.problem._grid import PenaltyOf
 from steinpath.problem._losses import Loss
 from steinpath.problem._margins import (
@@ -484,7 +484,10 @@ class NamedClassifier(Classifier, NamedEstimator):
     """Base class of classifiers with one loss and one penalty, whose parameters they have."""
 
 
-_EXAMPLE = """
+_named = partial(
+    named,
+    like=PathClassifier,
+    example="""
     >>> import numpy as np
     >>> import steinpath as sp
     >>> rng = np.random.default_rng(0)
@@ -493,48 +496,33 @@ _EXAMPLE = """
     >>> model = sp.{name}(n_alphas=10, random_state=0).fit(X, y)
     >>> model.predict(X[:5]).shape
     (5,)
-    """
+    """,
+)
 
 
-@documented(PathClassifier, example=_EXAMPLE)
+@_named(Logistic, Lasso)
 class LogisticLasso(NamedClassifier):
     """Logistic regression with the lasso penalty."""
 
-    loss_class, penalty_class = Logistic, Lasso
 
-
-@documented(PathClassifier, example=_EXAMPLE)
+@_named(Logistic, Ridge)
 class LogisticRidge(NamedClassifier):
     """Logistic regression with the ridge penalty."""
 
-    loss_class, penalty_class = Logistic, Ridge
 
-
-@documented(PathClassifier, example=_EXAMPLE)
+@_named(Logistic, ElasticNet)
 @dataclass(eq=False, repr=False, kw_only=True)
 class LogisticElasticNet(NamedClassifier):
-    """Logistic regression with the elastic net penalty.
-
-    Parameters
-    ----------
-    l1_ratio : float, default=0.5
-        Weight of the lasso penalty, between 0 (ridge) and 1 (lasso).
-    """
+    """Logistic regression with the elastic net penalty."""
 
     l1_ratio: float = 0.5
 
-    loss_class, penalty_class = Logistic, ElasticNet
 
-
-@documented(PathClassifier, example=_EXAMPLE)
+@_named(Hinge, Lasso)
 class HingeLasso(NamedClassifier):
     """Linear support vector machine with the lasso penalty."""
 
-    loss_class, penalty_class = Hinge, Lasso
 
-
-@documented(PathClassifier, example=_EXAMPLE)
+@_named(Hinge, Ridge)
 class HingeRidge(NamedClassifier):
     """Linear support vector machine, with the ridge penalty."""
-
-    loss_class, penalty_class = Hinge, Ridge

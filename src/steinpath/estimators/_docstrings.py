@@ -9,13 +9,20 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from typing import Any
 
 _SECTIONS = ("Parameters", "Attributes", "See Also", "Notes", "References", "Examples")
+# Parameters of several named estimators.
+_SHARED = {
+    "l1_ratio": """\
+l1_ratio : float, default=0.5
+    Weight of the lasso penalty, between 0 (ridge) and 1 (lasso)."""
+}
 _HEADING = re.compile(r"^([A-Z][A-Za-z ]+)\n-{3,}\n", re.MULTILINE)
 
 
 def documented(
-    like: type | None = None, *, without: tuple[str, ...] = (), example: str = ""
+    like: type, *, without: tuple[str, ...] = (), example: str = ""
 ) -> Callable[[type], type]:
     """Return a class decorator that completes the docstring of an estimator.
 
@@ -24,24 +31,32 @@ def documented(
     """
 
     def complete(cls: type) -> type:
-        if not cls.__doc__:  # with python -OO
+        if not cls.__doc__ or not like.__doc__:  # with python -OO
             return cls
         head, own = _parts(cls.__doc__)
-        other = _parts(like.__doc__)[1] if like is not None and like.__doc__ else {}
-        parameters = _entries(other.get("Parameters", "")) | _entries(own.get("Parameters", ""))
+        other = _parts(like.__doc__)[1]
+        parameters = _entries(other["Parameters"]) | _SHARED | _entries(own.get("Parameters", ""))
         names = [name for name in inspect.signature(cls).parameters if name in parameters]
         own["Parameters"] = "\n".join(parameters[name] for name in names)
         own["Attributes"] = "\n".join(
-            _attributes(other.get("Attributes", ""), own.get("Attributes", ""), without)
+            _attributes(other["Attributes"], own.get("Attributes", ""), without)
         )
-        if like is not None and "See Also" not in own:
-            general = "PathClassifier" if "class_weight" in names else "PathRegressor"
-            own["See Also"] = f"{general} : Any loss and penalty."
-        if example and "Examples" not in own:
-            own["Examples"] = inspect.cleandoc(example).replace("{name}", cls.__name__)
+        general = "PathClassifier" if "class_weight" in names else "PathRegressor"
+        own.setdefault("See Also", f"{general} : Any loss and penalty.")
+        own.setdefault("Examples", inspect.cleandoc(example).replace("{name}", cls.__name__))
         parts = [f"{name}\n{'-' * len(name)}\n{own[name]}" for name in _SECTIONS if own.get(name)]
         cls.__doc__ = "\n\n".join([head, *parts]) + "\n"
         return cls
+
+    return complete
+
+
+def named(loss: Any, penalty: Any, like: type, example: str = "") -> Callable[[type], type]:
+    """Return a class decorator for an estimator with this loss and penalty."""
+
+    def complete(cls: type) -> type:
+        cls.loss_class, cls.penalty_class = loss, penalty  # type: ignore[attr-defined]
+        return documented(like, example=example)(cls)
 
     return complete
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -19,8 +20,8 @@ from steinpath.engine._data import RunData
 from steinpath.engine._path import Path
 from steinpath.engine._run import run
 from steinpath.estimators._base import GeneralEstimator, NamedEstimator, Part, PathEstimator
-from steinpath.estimators._docstrings import documented
-from steinpath.estimators._rows import PreparedRows, columns_named
+from steinpath.estimators._docstrings import named
+from steinpath.estimators._fit import PreparedRows
 from steinpath.inference._coefficient_intervals import CoefficientIntervals
 from steinpath.inference._estimate_intervals import coefficient_intervals
 from steinpath.inference._prediction_intervals import conformalised_quantiles
@@ -166,7 +167,7 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
             )
         if names is None:
             names = getattr(self, "feature_names_in_", None)
-        wanted, scale = columns_named(features, names), to_numpy(self.scale_)
+        wanted, scale = _indices(features, names), to_numpy(self.scale_)
         if without is None or not len(without):
             path = self._path()
         else:
@@ -200,6 +201,23 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
         return float(r2_score(y, predictions, sample_weight=sample_weight))
 
 
+def _indices(features: Any, names: np.ndarray | None) -> Any:
+    """Return column indices of features that are given by name."""
+    if isinstance(features, str):
+        features = [features]
+    if np.ndim(features) == 0 or not any(isinstance(feature, str) for feature in features):
+        return features
+    if names is None:
+        raise ValueError(
+            "features are given by name, but X had no column names in fit; use column indices"
+        )
+    places = {name: place for place, name in enumerate(names)}
+    for name in features:
+        if name not in places:
+            raise ValueError(f"X had no column {name!r} in fit")
+    return [places[name] for name in features]
+
+
 def _path_of(
     columns: np.ndarray, data: RunData, penalty: Penalty, algorithm: Any, n_iter: int
 ) -> Path:
@@ -212,7 +230,6 @@ def _path_of(
     return run(part, data.all_y, data.loss, penalty, algorithm, n_iter, data.fit_intercept)
 
 
-@documented()
 @dataclass(eq=False, repr=False)
 class PathRegressor(Regressor, GeneralEstimator):
     r"""Penalised linear regression with selection of alpha and iteration by estimated risk.
@@ -393,27 +410,28 @@ class NamedRegressor(Regressor, NamedEstimator):
     """Base class of regressors with one loss and one penalty, whose parameters they have."""
 
 
-#: An example for every named regressor.
-_EXAMPLE = """
+_named = partial(
+    named,
+    like=PathRegressor,
+    example="""
     >>> import steinpath as sp
     >>> X, y = sp.simulate.paper_model(20, noise="t2").sample(200, rng=0)
     >>> model = sp.{name}(n_alphas=5, random_state=0).fit(X, y)
     >>> model.predict(X[:5]).shape
     (5,)
-    """
+    """,
+)
 
 
-@documented(PathRegressor, example=_EXAMPLE)
+@_named(LAD, Lasso)
 class LADLasso(NamedRegressor):
     r"""Least absolute deviations regression with the lasso penalty.
 
     The objective is :math:`\frac1n \sum_i |y_i - x_i^\top b - c| + \alpha \|b\|_1`.
     """
 
-    loss_class, penalty_class = LAD, Lasso
 
-
-@documented(PathRegressor, example=_EXAMPLE)
+@_named(LAD, Ridge)
 class LADRidge(NamedRegressor):
     r"""Least absolute deviations regression with the ridge penalty.
 
@@ -421,26 +439,16 @@ class LADRidge(NamedRegressor):
     :math:`\frac1n \sum_i |y_i - x_i^\top b - c| + \frac{\alpha}{2} \|b\|_2^2`.
     """
 
-    loss_class, penalty_class = LAD, Ridge
 
-
-@documented(PathRegressor, example=_EXAMPLE)
+@_named(LAD, ElasticNet)
 @dataclass(eq=False, repr=False, kw_only=True)
 class LADElasticNet(NamedRegressor):
-    """Least absolute deviations regression with the elastic net penalty.
-
-    Parameters
-    ----------
-    l1_ratio : float, default=0.5
-        Weight of the lasso penalty, between 0 (ridge) and 1 (lasso).
-    """
+    """Least absolute deviations regression with the elastic net penalty."""
 
     l1_ratio: float = 0.5
 
-    loss_class, penalty_class = LAD, ElasticNet
 
-
-@documented(PathRegressor, example=_EXAMPLE)
+@_named(SquareRoot, Lasso)
 class SqrtLasso(NamedRegressor):
     r"""Square-root regression with the lasso penalty.
 
@@ -448,20 +456,16 @@ class SqrtLasso(NamedRegressor):
     as the lasso, but the right ``alpha`` does not depend on the noise level.
     """
 
-    loss_class, penalty_class = SquareRoot, Lasso
 
-
-@documented(PathRegressor, example=_EXAMPLE)
+@_named(SquareRoot, Ridge)
 class SqrtRidge(NamedRegressor):
     r"""Square-root regression with the ridge penalty.
 
     The objective is :math:`n^{-1/2} \|y - Xb - c\|_2 + \frac{\alpha}{2} \|b\|_2^2`.
     """
 
-    loss_class, penalty_class = SquareRoot, Ridge
 
-
-@documented(PathRegressor, example=_EXAMPLE)
+@_named(Huber, Lasso)
 @dataclass(eq=False, repr=False, kw_only=True)
 class HuberLasso(NamedRegressor):
     """Huber regression with the lasso penalty.
@@ -475,18 +479,13 @@ class HuberLasso(NamedRegressor):
 
     delta: float = 1.35
 
-    loss_class: ClassVar[Any] = Huber
-    penalty_class: ClassVar[Any] = Lasso
 
-
-@documented(HuberLasso, example=_EXAMPLE)
+@_named(Huber, Ridge, like=HuberLasso)
 class HuberRidge(HuberLasso):
     """Huber regression with the ridge penalty."""
 
-    penalty_class = Ridge
 
-
-@documented(PathRegressor)
+@_named(Quantile, Lasso)
 @dataclass(eq=False, repr=False, kw_only=True)
 class QuantileLasso(NamedRegressor):
     """Quantile regression with the lasso penalty, for one or several quantiles.
@@ -527,9 +526,6 @@ class QuantileLasso(NamedRegressor):
 
     q: Any = 0.5
 
-    loss_class: ClassVar[Any] = Quantile
-    penalty_class: ClassVar[Any] = Lasso
-
     def _parts(self, y: Any, sample_weight: Any) -> list[Part] | None:
         q = self.q
         if not hasattr(q, "__iter__") or isinstance(q, str | bytes) or getattr(q, "ndim", 1) == 0:
@@ -546,8 +542,6 @@ class QuantileLasso(NamedRegressor):
         return f"q = {self.estimators_[k].q:g}"
 
 
-@documented(QuantileLasso, example=_EXAMPLE)
+@_named(Quantile, Ridge, like=QuantileLasso)
 class QuantileRidge(QuantileLasso):
     """Quantile regression with the ridge penalty, for one or several quantiles."""
-
-    penalty_class = Ridge

@@ -1,21 +1,22 @@
-"""Rows of the user: read, checked, counts expanded, columns standardised."""
+"""One fit: the rows of the user, counts expanded and columns standardised; and its callbacks."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
+import joblib
 import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight
 
 from steinpath._support.arrays import (
     Array,
-    copied,
     in_own_precision,
     is_foreign,
     largest,
     like,
-    namespace,
     take,
     to_numpy,
     unit_of,
@@ -24,7 +25,24 @@ from steinpath._support.validation import check_array, warn
 from steinpath.design._base import Design
 from steinpath.design._conversion import standardised
 from steinpath.design._memmap import needs_blocks
+from steinpath.design._transformed import InterceptDesign
+from steinpath.engine._data import RunData
+from steinpath.engine._loop import Watch
 from steinpath.risk._after_choice import ChosenRisk
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # before scikit-learn 1.9
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """A placeholder."""
+
+    def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the method unchanged."""
+        return method
+
+
+__all__ = ["CallbackSupportMixin", "PreparedRows", "Progress", "prepare_rows", "with_callbacks"]
 
 # Counts are expanded to rows up to this many entries of X, or four times the entries of X.
 _MOST_ENTRIES = 2**26
@@ -63,34 +81,18 @@ class PreparedRows(NamedTuple):
         with np.errstate(invalid="ignore"):
             return np.asarray(sums / np.bincount(places, minlength=count))
 
-    def copy(self) -> PreparedRows:
-        """Return a copy that is independent of later changes of the data."""
-        weights = None if self.weights is None else self.weights.copy()
-        X = self.X if needs_blocks(self.X) else _copy(self.X)
-        return self._replace(X=X, y=copied(self.y), weights=weights)
-
-    def equal(self, other: PreparedRows) -> bool:
-        """Whether the data are the same; files are always regarded as changed."""
-        kinds = [(_kind(rows.X), rows.X.shape, rows.X.dtype) for rows in (self, other)]
-        if kinds[0] != kinds[1] or needs_blocks(self.X) or needs_blocks(other.X):
-            return False
-        same_X = (self.X != other.X).nnz == 0 if _is_sparse(self.X) else _equal(self.X, other.X)
-        mine, theirs = (np.zeros(0) if w is None else w for w in (self.weights, other.weights))
-        same_rows = _equal(self.y, other.y) and _equal(mine, theirs)
-        return bool(same_X and same_rows and _equal(self.scale, other.scale))
-
-
-def _kind(X: Any) -> tuple[Any, str]:
-    """Return the library and the device of a matrix."""
-    return type(X) if is_foreign(X) else _is_sparse(X), str(getattr(X, "device", "cpu"))
-
-
-def _copy(X: Any) -> Any:
-    return X.copy() if _is_sparse(X) else copied(X)
-
-
-def _equal(first: Array, second: Array) -> bool:
-    return first.shape == second.shape and bool(namespace(first).all(first == second))
+    def fingerprint(self, parameters: dict[str, Any]) -> str | None:
+        """Return a hash of data and parameters; None if X is a file, or a hash is not possible."""
+        if needs_blocks(self.X):
+            return None
+        X, is_sparse = self.X, bool(sparse.issparse(self.X))
+        place = type(X), str(getattr(X, "device", "cpu")), X.shape
+        entries = (X.data, X.indices, X.indptr) if is_sparse else to_numpy(X)
+        try:
+            found: str = joblib.hash((place, entries, to_numpy(self.y), self.weights, parameters))
+        except Exception:  # functions and objects of the user that cannot be pickled
+            return None
+        return found
 
 
 def prepare_rows(
@@ -160,22 +162,62 @@ def _rows(X: Any, where: np.ndarray) -> Any:
     return take(X, where) if is_foreign(X) else X[where]
 
 
-def _is_sparse(X: Any) -> bool:
-    return bool(sparse.issparse(X))
+class Progress:
+    """Calls the callbacks of an estimator during its fit, after every iteration.
 
+    ``known`` has attributes that are known before the fit begins.
+    """
 
-def columns_named(features: Any, names: np.ndarray | None) -> Any:
-    """Return column indices of features that are given by name."""
-    if isinstance(features, str):
-        features = [features]
-    if np.ndim(features) == 0 or not any(isinstance(each, str) for each in features):
-        return features
-    if names is None:
-        raise ValueError(
-            "features are given by name, but X had no column names in fit; use column indices"
-        )
-    places = {name: place for place, name in enumerate(names)}
-    unknown = [name for name in features if name not in places]
-    if unknown:
-        raise ValueError(f"X had no column {unknown[0]!r} in fit")
-    return [places[name] for name in features]
+    def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any, known: dict[str, Any]):
+        metadata = None if sample_weight is None else {"sample_weight": sample_weight}
+        self._facts = {"estimator": estimator, "X": X, "y": y, "metadata": metadata}
+        # number of iterations, if it is known
+        self._n_iter = None if isinstance(estimator.n_iter, str) else estimator.n_iter
+        self._known = known
+        self._root: Any = None  # contexts of the fit and of the current iteration
+        self._open: Any = None
+        if hasattr(estimator, "_init_callback_context"):
+            self._root = estimator._init_callback_context(max_subtasks=self._n_iter)
+            self._root.call_on_fit_task_begin(**self._facts)
+        self._anyone_listens = bool(getattr(estimator, "_skl_callbacks", ()))
+
+    def watch(self, rows: PreparedRows, data: RunData, known: int) -> Watch | None:
+        """Return the function to call after each iteration; None without callbacks.
+
+        ``known`` is the number of iterations of a warm start. With a single penalty, callbacks are
+        passed the model of the iterate.
+        """
+        if self._root is None or not self._anyone_listens or known == self._n_iter:
+            return None
+
+        def model(b: Array) -> dict[str, Any]:
+            intercept = 0.0
+            if isinstance(data.design, InterceptDesign):
+                intercept = float(data.design.intercepts(b.T)[0] + data.level[0])
+            units = rows.own_units(b[: rows.scale.shape[0], 0], intercept)
+            return {**self._known, **self._facts["estimator"]._model(*units)}
+
+        def after(t: int, b: Array) -> bool:
+            if self._open is None:
+                self._open = self._begin()
+            attributes = partial(model, b) if b.shape[1] == 1 else None
+            stop = self._open.call_on_fit_task_end(
+                **self._facts, reconstruction_attributes=attributes
+            )
+            # whether there is a next iteration may be unknown until it has run
+            unsure = self._n_iter is None or t == self._n_iter
+            self._open = None if stop or unsure else self._begin()
+            return bool(stop)
+
+        if self._n_iter is not None:
+            self._open = self._begin()
+        return after
+
+    def end(self) -> None:
+        """Report the end of the fit."""
+        if self._root is not None:
+            self._root.call_on_fit_task_end(**self._facts, reconstruction_attributes=dict)
+
+    def _begin(self) -> Any:
+        context = self._root.subcontext(task_name="iteration")
+        return context.call_on_fit_task_begin(**self._facts)
