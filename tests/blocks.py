@@ -3,8 +3,8 @@
 import numpy as np
 
 from steinpath.cluster import DistributedDesign
-from steinpath.cluster._blocks import facts_of
-from steinpath.cluster._sessions import Lost, Session
+from steinpath.cluster._blocks import info_of
+from steinpath.cluster._session import Lost, Session
 
 CUTS = [1, 2, 9, 30]  # uneven, with blocks of a single row
 
@@ -12,50 +12,39 @@ CUTS = [1, 2, 9, 30]  # uneven, with blocks of a single row
 class LocalCarrier:
     """Sessions in this process, which may be lost on the way."""
 
-    def __init__(self, sessions, lose=()):
-        self.sessions = list(sessions)
-        self.names = [f"block {k}" for k in range(len(self.sessions))]
-        self.lose = dict(lose)  # how often to lose a block, from which request on
-        self.requests, self.replayed = 0, 0
+    def __init__(self, design):
+        self.design, self.names = design, [f"block {k}" for k in range(len(design.blocks))]
+        self.lose = {}  # how often to lose a block, from which round on
+        self.rounds, self.restarts = 0, -1
+        self.restart()
 
-    def exchange(self, requests):
-        answers = {}
-        for k, request in requests.items():
-            self.requests += 1
-            self.replayed += request.before is None and len(request.messages) > 1
-            if self.lose.get(k, (0, 0))[0] and self.requests >= self.lose[k][1]:
-                self.lose[k] = (self.lose[k][0] - 1, self.lose[k][1])
-                answers[k] = Lost()
-                self.sessions[k] = fresh(self.sessions[k])
-            else:
-                answers[k] = self.sessions[k].exchange(*request)
-        return answers
+    def exchange(self, position, messages):
+        self.rounds += 1
+        for k, (count, first) in self.lose.items():
+            if count and self.rounds >= first:
+                self.lose[k] = count - 1, first
+                return [Lost(j == k) for j in range(len(messages))]
+        pairs = zip(self.sessions, messages, strict=True)
+        return [session.exchange(position, message) for session, message in pairs]
 
-    def forget(self):
-        self.sessions = [fresh(session) for session in self.sessions]
-
-
-def fresh(session):
-    """What arrives where a session is copied to."""
-    make, args = session.__reduce__()
-    return make(*args)
+    def restart(self):
+        self.restarts += 1
+        bounds, dtype = [*self.design.starts, self.design.n_rows], str(self.design.example.dtype)
+        blocks = enumerate(self.design.blocks)
+        self.sessions = [Session(block, k, bounds, dtype) for k, block in blocks]
 
 
 class LocalDesign(DistributedDesign):
-    """Blocks in this process."""
+    """Blocks in this process; ``lose`` tells which sessions to lose."""
 
     def __init__(self, X, cuts, lose=()):
         self.starts = [0, *cuts]
         ends = [*cuts, X.shape[0]]
         self.blocks = [X[a:b] for a, b in zip(self.starts, ends, strict=True)]
         self.shape, self.example = X.shape, np.zeros(1, X.dtype)
-        self._facts = [facts_of(block) for block in self.blocks]
-        self.lose = lose
+        self._infos = [info_of(block) for block in self.blocks]
+        self.carried = LocalCarrier(self)
+        self.carried.lose = dict(lose)
 
     def carrier(self):
-        sessions = [
-            Session(block, place, str(self.example.dtype))
-            for block, place in zip(self.blocks, self.places_of_blocks, strict=True)
-        ]
-        self.last = LocalCarrier(sessions, self.lose)
-        return self.last
+        return self.carried

@@ -115,23 +115,18 @@ def tuned(sides: dict[str, Any], y: np.ndarray, lams: int, n_iter: int) -> dict[
     return seconds | {"ratio": there / here}
 
 
-def add_up(share: Any, size: int, count: int) -> None:
+def add_up(design: Any, size: int, count: int) -> None:
     """Compute successive sums over all rows."""
     for _ in range(count):
-        share.design.over_rows(np.zeros(size))
+        design.over_rows(np.zeros(size))
 
 
 def rounds(design: Any, sizes: list[int], count: int = 100) -> dict[int, float]:
     """Return milliseconds per round, by the number of values summed."""
-    from steinpath.cluster._conversation import Conversation
-    from steinpath.cluster._sessions import Call
-
     found = {}
     for size in sizes:
-        talk = Conversation(design.carrier())
-        calls = [[Call(add_up, (size, times))] * len(design.blocks) for times in (5, count)]
-        talk.ask(calls[0])
-        took, _ = timed(partial(talk.ask, calls[1]))
+        design.on_blocks(add_up, design, size, 5)
+        took, _ = timed(partial(design.on_blocks, add_up, design, size, count))
         found[size] = 1e3 * took / count
         print(f"a round with {size} numbers takes {found[size]:.1f} ms", flush=True)
     return found

@@ -6,8 +6,6 @@ Create a design with `from_dask_array`, `from_files` or `from_delayed` and pass 
 
 from steinpath.cluster import (
     DistributedDesign,
-    DistributedPath,
-    DistributedTuning,
     OutOfStep,
     WorkerLost,
     from_dask_array,
@@ -17,8 +15,6 @@ from steinpath.cluster import (
 
 __all__ = [
     "DistributedDesign",
-    "DistributedPath",
-    "DistributedTuning",
     "OutOfStep",
     "WorkerLost",
     "from_dask_array",

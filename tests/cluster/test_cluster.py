@@ -13,15 +13,13 @@ import pytest
 from scipy.sparse import csr_array, random, save_npz
 
 import steinpath as sp
-from blocks import CUTS, LocalDesign, fresh
+from blocks import CUTS, LocalDesign
 from problems import PENALTY_EXAMPLES, SOME_LOSSES, draw, draw_for
 from steinpath._support.validation import warn
-from steinpath.cluster import DistributedPath
-from steinpath.cluster import _conversation as conversations
-from steinpath.cluster._blocks import facts_of
-from steinpath.cluster._conversation import Conversation, OutOfStep, WorkerLost
-from steinpath.cluster._sessions import Call, Done, Lost, Partial, Session
-from steinpath.cluster._shares import Place
+from steinpath.cluster import OutOfStep, WorkerLost, _calls
+from steinpath.cluster._blocks import info_of
+from steinpath.cluster._messages import OverRows
+from steinpath.cluster._session import Call, Lost, Partial, Session
 from steinpath.design._dense import DenseDesign
 
 ARRAYS = ("values", "raw", "train", "stderr", "probe_stderr", "corrected")
@@ -45,7 +43,7 @@ def assert_same(found, expected, atol=1e-10):
 
 
 def assert_same_path(found, expected):
-    assert isinstance(found, DistributedPath)
+    assert found.design.is_remote
     for name in ("coef", "intercept", "objective", "fitted", "dual", "etas"):
         assert_same(getattr(found, name), getattr(expected, name))
     assert (found.n_samples, found.n_features) == (expected.n_samples, expected.n_features)
@@ -229,24 +227,26 @@ def test_two_runs_give_the_same_bits():
     assert np.array_equal(*(sp.estimate_risk(path, rng=0).values for path in paths))
 
 
-def test_notebooks_fetch_no_iterates():
+def test_results_fetch_no_rows_unless_asked(monkeypatch):
     X, y, _ = draw(60, 12)
-    path = sp.run(LocalDesign(X, CUTS), y, sp.LAD(), sp.Lasso(0.3), n_iter=20, fit_intercept=True)
-    assert "<svg" in path._repr_html_()  # of iterates that are here
-    assert "<svg" in sp.estimate_risk(path, method="compressed", rng=0)._repr_html_()
-    assert not {"products", "duals", "etas"} & set(vars(path))
-    options = {"lams": 3, "n_iter": 10, "rng": 0}
-    tuning = sp.tune(LocalDesign(X, CUTS), y, sp.LAD(), sp.Lasso, **options)
+    design = LocalDesign(X, CUTS)
+    path = sp.run(design, y, sp.LAD(), sp.Lasso(0.3), n_iter=20, fit_intercept=True)
+    assert "<svg" in path._repr_html_()
+    risk = sp.estimate_risk(path, method="compressed", rng=0)
+    tuning = sp.tune(design, y, sp.LAD(), sp.Lasso, lams=3, n_iter=10, rng=0)
+    assert "<svg" in risk._repr_html_()
     assert "<svg" in tuning._repr_html_()
     assert len(tuning.to_dict()["lam"]) == 3
-    assert "<svg" not in tuning.path._repr_html_()
-    assert not any("iterates" in vars(risk.path) for risk in tuning.risks)
+    assert path.products._values is path.duals._values is path.etas._values is None
+    assert all(one.path.iterates._values is None for one in tuning.risks)
+    assert risk.residuals(3).shape == (60,)
+    assert risk.predictions.predictions._values is None
 
 
 def test_what_it_says_of_itself():
     X, y, _ = draw(60, 12)
     path = sp.run(LocalDesign(X, CUTS), y, sp.LAD(), sp.Lasso(0.3), n_iter=20, fit_intercept=True)
-    assert repr(path).startswith("<DistributedPath of 20 iterations: LAD() + Lasso(lam=0.3) by ")
+    assert repr(path).startswith("<Path of 20 iterations: LAD() + Lasso(lam=0.3) by ")
     assert repr(path).endswith("n=60, p=12, intercept>")
     assert repr(path.design.features) == "<DistributedDesign of 60 × 12 in 5 blocks of rows>"
     risk = sp.estimate_risk(path, method="compressed")
@@ -283,55 +283,107 @@ def test_errors_arrive_here_and_all_sessions_end():
     assert_threads_end()
 
 
-def test_an_error_at_one_block_ends_the_others():
-    def fail_at(share, where):
-        share.design.over_rows(np.ones(2))
-        if share.index == where:
-            raise ValueError("no good")
-        share.design.over_rows(np.ones(2))
+def three_blocks():
+    return LocalDesign(np.ones((6, 2)), [2, 4])
 
-    carrier = LocalDesign(np.ones((6, 2)), [2, 4]).carrier()
-    talk = Conversation(carrier)
+
+def test_an_error_at_one_block_ends_the_others():
+    def fail_at(design, where):
+        design.over_rows(np.ones(2))
+        if design.communicator.index == where:
+            raise ValueError("no good")
+        design.over_rows(np.ones(2))
+
+    design = three_blocks()
     with pytest.raises(ValueError, match="no good") as caught:
-        talk.ask([Call(fail_at, (1,))] * 3)
+        design.on_blocks(fail_at, design, 1)
     assert caught.value.__notes__ == ["(at block 1)"]
     assert_threads_end()
-    assert talk.ask([Call(lambda share: share.index)] * 3) == [0, 1, 2]
+    assert design.on_blocks(lambda design: design.shape, design) == (2, 2)
+
+
+def test_an_error_that_cannot_travel_is_told_in_words():
+    class Strange(Exception):
+        def __reduce__(self):
+            raise TypeError("not me")
+
+    def fail():
+        raise Strange("odd")
+
+    with pytest.raises(RuntimeError, match="Strange: odd"):
+        three_blocks().on_blocks(fail)
 
 
 def test_a_warning_of_any_block_arrives_and_one_of_all_of_them_once():
-    def warn_at(share, where):
+    def warn_at(design, where):
         warn("of all")
-        if share.index == where:
+        if design.communicator.index == where:
             warn("of one")
 
-    talk = Conversation(LocalDesign(np.ones((6, 2)), [2, 4]).carrier())
+    design = three_blocks()
     for where in range(3):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            talk.ask([Call(warn_at, (where,))] * 3)
+            design.on_blocks(warn_at, design, where)
         assert [str(each.message) for each in caught] == ["of all", "of one"]
 
 
 def test_blocks_out_of_step_are_noticed():
-    def differ(share):
-        share.design.over_rows(np.ones(2 + share.index))
+    def differ(design):
+        design.over_rows(np.ones(2 + design.communicator.index))
 
-    talk = Conversation(LocalDesign(np.ones((6, 2)), [2, 4]).carrier())
+    design = three_blocks()
     with pytest.raises(OutOfStep, match="the blocks returned different results"):
-        talk.ask([Call(differ)] * 3)
+        design.on_blocks(differ, design)
     assert_threads_end()
 
 
-def test_sums_and_maxima():
-    def sums(share):
-        k = float(share.index)
-        total = share.design.over_rows(np.array([k, 1.0]))
+def test_totals_over_blocks():
+    def totals(design):
+        k = float(design.communicator.index)
+        total = design.over_rows(np.array([k, 1.0]))
         total += 1  # it is the session's own
-        return total.tolist(), share.design.largest(-k), share.design.largest(k)
+        first = design.once(lambda: np.arange(3.0) + k)
+        return total.tolist(), float(design.largest(-k)), float(design.largest(k)), first.tolist()
 
-    talk = Conversation(LocalDesign(np.ones((6, 2)), [2, 4]).carrier())
-    assert talk.ask([Call(sums)] * 3) == [([4.0, 4.0], 0.0, 2.0)] * 3
+    design = three_blocks()
+    assert design.on_blocks(totals, design) == ([4.0, 4.0], 0.0, 2.0, [0.0, 1.0, 2.0])
+
+
+def test_arrays_over_rows_are_cut_and_put_together():
+    def double(values):
+        assert values.shape == (2, 3)
+        return {"twice": OverRows(2 * values), "across": OverRows(values.T, 1)}
+
+    values = np.arange(18.0).reshape(6, 3)
+    found = three_blocks().on_blocks(double, OverRows(values))
+    np.testing.assert_array_equal(found["twice"], 2 * values)
+    np.testing.assert_array_equal(found["across"], values.T)
+
+
+def test_results_that_are_no_longer_used_are_released():
+    X, y, _ = draw(60, 12)
+    design = LocalDesign(X, CUTS)
+    path = sp.run(design, y, sp.LAD(), sp.Lasso(0.3), n_iter=5)
+    risk = sp.estimate_risk(path, method="compressed", rng=0)
+    assert len(design._calls._made) == 2
+    risk.corrected  # noqa: B018
+    del path  # which the risk still has
+    design.matmat(np.ones(12))
+    assert len(design._calls._made) == 2
+    del risk
+    gc.collect()
+    design.matmat(np.ones(12))
+    assert not design._calls._made
+
+
+def test_copies_of_a_path_are_computed_by_the_client():
+    X, y, _ = draw(60, 12)
+    path, whole = (
+        sp.run(each, y, sp.LAD(), sp.Lasso(0.3), n_iter=20) for each in (LocalDesign(X, CUTS), X)
+    )
+    found, expected = (sp.estimate_risk(each.until(9), rng=1, **EXACT) for each in (path, whole))
+    assert_same_risk(found, expected)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -339,26 +391,27 @@ def test_sums_and_maxima():
 # ------------------------------------------------------------------------------------------------
 
 
-def test_a_session_that_is_lost_is_told_everything_again():
+def test_calls_are_repeated_if_a_session_is_lost():
     X, y, _ = draw(60, 12)
     args = y, sp.SquareRoot(), sp.Lasso(0.3)
-    whole = sp.run(X, y, *args[1:], n_iter=30)
+    whole = sp.run(X, *args, n_iter=30)
     undisturbed = sp.run(LocalDesign(X, CUTS), *args, n_iter=30)
     design = LocalDesign(X, CUTS, lose={1: (2, 40), 3: (1, 90)})
     path = sp.run(design, *args, n_iter=30)
-    assert design.last.replayed == 3
+    carrier = design.carried
+    assert carrier.restarts == 3
     assert np.array_equal(path.coef, undisturbed.coef)
-    design.last.lose = {0: (1, design.last.requests + 40), 4: (1, design.last.requests + 1)}
+    carrier.lose = {0: (1, carrier.rounds + 40), 4: (1, carrier.rounds + 1)}
     found, expected = (sp.estimate_risk(each, rng=1, **EXACT) for each in (path, whole))
-    assert design.last.replayed == 5
+    assert carrier.restarts == 5
     assert_same_risk(found, expected)
-    design.last.lose = {2: (1, 0)}
+    carrier.lose = {2: (1, 0)}
     assert_same(path.fitted, whole.fitted)
 
 
 def test_a_session_that_is_lost_time_and_again():
     X, y, _ = draw(60, 12)
-    design = LocalDesign(X, CUTS, lose={2: (99, 50)})
+    design = LocalDesign(X, CUTS, lose={2: (99, 20)})
     with pytest.raises(
         WorkerLost, match=r"holds block 2 was lost 4 times in a row, possibly because"
     ):
@@ -377,8 +430,8 @@ def test_after_an_interruption_the_path_is_still_there(monkeypatch):
             raise KeyboardInterrupt
         return really(answers)
 
-    really = conversations._total
-    monkeypatch.setattr(conversations, "_total", interrupted)
+    really = _calls._total
+    monkeypatch.setattr(_calls, "_total", interrupted)
     with pytest.raises(KeyboardInterrupt):
         sp.estimate_risk(path)
     assert_threads_end()
@@ -387,51 +440,27 @@ def test_after_an_interruption_the_path_is_still_there(monkeypatch):
     assert_same_risk(found, expected)
 
 
-def test_a_session_answers_the_same_request_twice():
-    def ask(share):
-        return share.design.over_rows(np.ones(1)).tolist()
-
-    session = Session(np.ones((3, 2)), Place(0, 0, 3, 3), "float64")
-    call = Call(ask)
-    first = session.exchange(None, 7, [call])
+def test_a_session_answers_the_same_message_twice():
+    design = LocalDesign(np.ones((3, 2)), [])
+    packed = _calls.pack_call(lambda design: design.over_rows(np.ones(1)), [design], design, {})
+    call = Call(0, packed.packed, [], [], [])
+    session = Session(np.ones((3, 2)), 0, [0, 3], "float64")
+    first = session.exchange(1, call)
     assert isinstance(first, Partial)
-    assert session.exchange(None, 7, [call]) is first
-    assert session.exchange(6, 8, [np.ones(1)]) == Lost()
-    assert session.exchange(7, 8, [np.full(1, 5.0)]) == Done([5.0], [])
-    assert session.exchange(7, 8, [np.full(1, 5.0)]) == Done([5.0], [])
-    assert fresh(session).exchange(8, 9, [call]) == Lost()
-    assert session.exchange(None, 10, [call, np.full(1, 2.0)]) == Done([2.0], [])
+    assert session.exchange(1, call) is first
+    assert session.exchange(3, call) == Lost()
+    done = session.exchange(2, np.full(1, 5.0))
+    assert session.exchange(2, np.full(1, 5.0)) is done
+    make, args = session.__reduce__()  # a copy, on another worker
+    assert make(*args).exchange(3, call) == Lost()
     del session
     assert_threads_end()
-
-
-def test_a_session_that_fails_while_it_catches_up_says_why():
-    def fail(share):
-        share.design.over_rows(np.ones(1))
-        raise ValueError("no good")
-
-    session = Session(np.ones((3, 2)), Place(0, 0, 3, 3), "float64")
-    answer = session.exchange(None, 1, [Call(fail), np.ones(1), np.ones(1)])
-    assert repr(answer.error) == "ValueError('no good')"
-
-
-def test_an_error_that_cannot_travel_is_told_in_words():
-    class Strange(Exception):
-        def __reduce__(self):
-            raise TypeError("not me")
-
-    def fail(share):
-        raise Strange("odd")
-
-    talk = Conversation(LocalDesign(np.ones((6, 2)), [2]).carrier())
-    with pytest.raises(RuntimeError, match="Strange: odd"):
-        talk.ask([Call(fail)] * 2)
 
 
 def test_workers_with_many_threads_share_the_cores():
     from threadpoolctl import threadpool_info, threadpool_limits
 
-    from steinpath.cluster._carrier import _few_threads
+    from steinpath.cluster._dask import _few_threads
 
     def threads():
         return {library["num_threads"] for library in threadpool_info()}
@@ -453,7 +482,7 @@ def test_workers_with_many_threads_share_the_cores():
 def test_what_is_not_available_is_refused():
     X, y, _ = draw(60, 12)
     design, args = LocalDesign(X, CUTS), (y, sp.LAD(), sp.Lasso(0.3))
-    for name, value in (("stop", sp.StopOnRisk()), ("sample_weight", np.ones(60))):
+    for name, value in (("stop", sp.StopOnRisk()), ("sample_weight", np.arange(1, 61))):
         with pytest.raises(ValueError, match=f"{name} is not supported for a distributed design"):
             sp.run(design, *args, **{name: value})
     maps = [lambda *_: None] * 4
@@ -624,7 +653,7 @@ def test_more_blocks_than_threads(client, whole):
     parts = [partial(np.copy, part) for part in np.split(X_ALL, [1, 20, 33, 50, 51, 70])]
     path = sp.run(sp.distributed.from_delayed(parts), Y_ALL, **PROBLEM)
     assert_same(path.coef, whole[0].coef)
-    where = list(path._conversation._carrier._where.values())
+    where = path.design.features._calls._carrier.addresses
     assert len(set(where)) == 2
     assert sorted(where) in (where, where[::-1])  # neighbours are together
 
@@ -646,8 +675,8 @@ class AtRound:
 
     def __init__(self, monkeypatch, at, action):
         self.count, self.at, self.action = 0, at, action
-        self._really = conversations._total
-        monkeypatch.setattr(conversations, "_total", self)
+        self._really = _calls._total
+        monkeypatch.setattr(_calls, "_total", self)
 
     def __call__(self, answers):
         self.count += 1
@@ -666,7 +695,7 @@ def test_a_worker_that_is_killed_in_a_run(client, whole, monkeypatch):
     kill = AtRound(monkeypatch, 12, lambda: kill_worker_of(client, design, 0))
     path = sp.run(design, Y_ALL, **PROBLEM)
     assert kill.count > kill.at
-    assert len(set(path._conversation._carrier._where.values())) == 2  # the new worker helps
+    assert len(set(design._calls._carrier.addresses)) == 2  # the new worker helps
     assert_same_path(path, whole[0])
 
 
@@ -691,7 +720,7 @@ def test_nothing_stays_after_a_worker_was_killed(client, monkeypatch):
     path = sp.run(design, Y_ALL, **PROBLEM)
     del path, design
     assert_threads_end(lambda: sum(key in client.futures for key in keys))
-    assert_threads_end(lambda: sum(key.startswith("exchange") for key in client.futures))
+    assert_threads_end(lambda: sum(key.startswith("message") for key in client.futures))
 
 
 @pytest.mark.slow
@@ -744,7 +773,7 @@ def test_an_interruption(client, whole):
     assert_same(sp.run(design, Y_ALL, **PROBLEM).coef, whole[0].coef)
 
 
-def test_sessions_end_with_their_path(client):
+def test_sessions_end_with_their_design(client):
     path = sp.run(sp.distributed.from_delayed(loaders()), Y_ALL, **PROBLEM)
     assert worker_threads(client) == 3
     del path
@@ -827,21 +856,21 @@ def test_what_is_no_file_is_named_and_not_waited_for(client, tmp_path, make, end
         sp.distributed.from_files([place])
 
 
-def test_the_facts_of_a_block_do_not_depend_on_its_place_in_memory():
+def test_the_info_of_a_block_do_not_depend_on_its_place_in_memory():
     for block in (X_ALL, np.ones((300_000, 3), np.float32), np.ones((2, 10**6)), X_ALL[:, :0]):
         wide = np.zeros((2 * len(block), block.shape[1]), block.dtype)
         wide[::2] = block
         forms = [block, np.asfortranarray(block), wide[::2], block[::-1].copy()[::-1]]
-        assert len({facts_of(each) for each in forms}) == 1
+        assert len({info_of(each) for each in forms}) == 1
     for change in (X_ALL[::-1], X_ALL[:, ::-1], np.nextafter(X_ALL, 1), X_ALL.astype(np.float32)):
-        assert facts_of(change) != facts_of(X_ALL)
-        assert facts_of(csr_array(change)) != facts_of(csr_array(X_ALL))
-    assert facts_of(csr_array(X_ALL)) == facts_of(csr_array(X_ALL.copy())) != facts_of(X_ALL)
+        assert info_of(change) != info_of(X_ALL)
+        assert info_of(csr_array(change)) != info_of(csr_array(X_ALL))
+    assert info_of(csr_array(X_ALL)) == info_of(csr_array(X_ALL.copy())) != info_of(X_ALL)
 
 
 def test_a_worker_with_other_code_is_refused(client):
     def pretend(code=None):
-        from steinpath.cluster import _carrier as carrier
+        from steinpath.cluster import _dask as carrier
 
         really = getattr(carrier, "_really", carrier._code)
         carrier._really, carrier._code = really, (lambda: code) if code else really

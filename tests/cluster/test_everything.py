@@ -10,9 +10,7 @@ from sklearn.model_selection import TimeSeriesSplit
 import steinpath as sp
 from blocks import CUTS, LocalDesign
 from problems import draw, draw_for
-from steinpath.cluster import _log
-from steinpath.cluster._conversation import Conversation
-from steinpath.cluster._sessions import Call
+from steinpath.design._transformed import ScaledDesign
 from steinpath.engine import _batch
 
 GROUPS = np.random.default_rng(5).permutation(np.arange(60) // 4)
@@ -203,59 +201,21 @@ def test_paths_that_are_not_kept(monkeypatch):
     assert_close(found.path.objective, whole.path.objective)
 
 
-def test_sessions_lost_in_a_tuning_and_after_it(monkeypatch):
-    monkeypatch.setattr(_log, "_IN_MEMORY", 20_000)  # so that most totals are in the file
-    monkeypatch.setattr(_log, "_AT_A_TIME", 5_000)
+def test_sessions_lost_in_a_tuning_and_after_it():
     X, y, _ = draw(60, 12, seed=3)
     args = y, sp.LAD(), sp.Lasso
     how = {"lams": 4, "n_iter": 20, "rng": 0}
     whole = sp.tune(X, *args, **how)
-    design = LocalDesign(X, [20, 40], lose={1: (2, 90), 2: (1, 300)})
+    design = LocalDesign(X, [20, 40], lose={1: (2, 40), 2: (1, 90)})
     tuning = sp.tune(design, *args, **how)
-    carrier = design.last
-    assert carrier.replayed >= 3
+    carrier = design.carried
+    assert carrier.restarts == 3
     for _ in range(2):
-        carrier.lose = {0: (1, carrier.requests + 30), 2: (1, carrier.requests + 1)}
+        carrier.lose = {0: (1, carrier.rounds + 30), 2: (1, carrier.rounds + 1)}
         assert_close(tuning.adjust_for_selection().value, whole.chosen.value)
     carrier.lose = {1: (1, 0)}
     assert_same_tuning(tuning, whole, X)
-
-
-# ------------------------------------------------------------------------------------------------
-# The log of a conversation
-# ------------------------------------------------------------------------------------------------
-
-
-def test_a_long_log_is_in_a_file_and_told_in_portions(monkeypatch):
-    monkeypatch.setattr(_log, "_IN_MEMORY", 4_000)
-    monkeypatch.setattr(_log, "_AT_A_TIME", 3_000)
-    log = _log.Log()
-    totals = [np.full(100, k, dtype=float) for k in range(20)]
-    for total in totals:
-        log.append([total] * 3)
-    log.append([Call(print)] * 3)
-    portions = list(log.portions())
-    assert max(map(len, portions)) == 3
-    told = [each[1] for portion in portions for each in portion]
-    assert all(np.array_equal(*pair) for pair in zip(told, totals, strict=False))
-    log.cut(7)
-    log.append([totals[0]] * 3)
-    told = [each[2][0] for portion in log.portions() for each in portion]
-    assert told == [0, 1, 2, 3, 4, 5, 6, 0]
-    assert len(log) == 8
-
-
-def test_calls_that_are_not_remembered_leave_no_log():
-    def sums(share, count):
-        return [float(share.design.over_rows(np.ones(1))[0]) for _ in range(count)]
-
-    talk = Conversation(LocalDesign(np.ones((6, 2)), [2, 4]).carrier())
-    talk.ask([Call(sums, (3,))] * 3, remember=True)
-    assert len(talk._log) == 4
-    talk.ask([Call(sums, (5,))] * 3)
-    assert len(talk._log) == 4
-    assert talk.ask([Call(sums, (2,))] * 3, remember=lambda values: len(values[0]) > 1)[0] == [3, 3]
-    assert len(talk._log) == 7
+    assert carrier.restarts == 8
 
 
 # ------------------------------------------------------------------------------------------------
@@ -373,11 +333,6 @@ def test_tangents_in_gram_coordinates_are_followed_by_one_block(monkeypatch):
 
 
 def test_singular_values_are_found_by_one_block():
-    def once(share):
-        return share.design.once(lambda: np.arange(3.0) + share.index).tolist()
-
-    talk = Conversation(LocalDesign(np.ones((6, 2)), [2, 4]).carrier())
-    assert talk.ask([Call(once)] * 3) == [[0.0, 1.0, 2.0]] * 3
     X, y, _ = draw(60, 12)
     args = y, sp.SquareRoot(), sp.Ridge(0.3)
     path, whole = (sp.run(each, *args, n_iter=15) for each in (LocalDesign(X, CUTS), X))
@@ -421,13 +376,14 @@ def test_products_of_scaled_columns():
     X, _, _ = draw(60, 12)
     rng = np.random.default_rng(0)
     scale, b, u = rng.uniform(1, 5, 12), rng.standard_normal((12, 3)), rng.standard_normal((60, 3))
-    design, whole = LocalDesign(X, CUTS).scaled(scale), X / scale
+    design, whole = ScaledDesign(LocalDesign(X, CUTS), scale), X / scale
     assert_close(design.forward(b), whole @ b)
     assert_close(design.adjoint(u), whole.T @ u)
     assert_close(design.gram(), whole.T @ whole)
     center = whole.mean(axis=0)
     assert_close(design.row_squares(center), ((whole - center) ** 2).sum(axis=1))
-    for found, expected in zip(design.column_moments(), (center, whole.std(axis=0)), strict=True):
+    moments = design.features.column_moments()
+    for found, expected in zip(moments, (X.mean(axis=0), X.std(axis=0)), strict=True):
         assert_close(found, expected)
 
 

@@ -15,9 +15,15 @@ from scipy.sparse import csr_array, save_npz
 
 import steinpath as sp
 from problems import draw
-from steinpath.cluster._blocks import facts_of, read_columns, read_pieces
+from steinpath.cluster._blocks import (
+    StoredBlock,
+    info_of,
+    read_columns,
+    read_pieces,
+    stored,
+    stored_value,
+)
 from steinpath.cluster._design import fits
-from steinpath.cluster._stored import StoredBlock, stored, stored_value
 
 distributed = pytest.importorskip("distributed")
 pa = pytest.importorskip("pyarrow")
@@ -211,7 +217,7 @@ def test_blocks_are_the_same_in_files_and_in_memory(tmp_path, kind, dtype):
         block = stored(partial(read_pieces, file, named), "block 0", PART)
         wanted = np.dtype("float32" if dtype == "float32" else "float64")
         assert isinstance(block, StoredBlock)
-        assert block.facts.dtype == wanted
+        assert block.info.dtype == wanted
         design, expected = block.design, part[:, list(columns)].astype(float)
         np.testing.assert_allclose(design.matmat(np.eye(len(columns))), expected, rtol=1e-6)
         np.testing.assert_array_equal(read_columns(file, named).astype(float), expected)
@@ -234,7 +240,7 @@ def test_a_block_that_is_moved_is_made_anew(tmp_path):
         block = make(what, "block 0", PART)
         copy = pickle.loads(pickle.dumps(block))
         assert copy.rows.filename != block.rows.filename
-        assert facts_of(copy) == facts_of(block)
+        assert info_of(copy) == info_of(block)
         np.testing.assert_array_equal(copy.rows, block.rows)
         files = [copy.rows.filename, block.rows.filename]
         assert all(map(os.path.exists, files))
@@ -245,10 +251,10 @@ def test_a_block_that_is_moved_is_made_anew(tmp_path):
 
 def test_the_same_rows_have_the_same_facts():
     whole = stored_value(X, "", PART)
-    assert facts_of(whole) == facts_of(stored(partial(in_pieces, X), "", PART)) == facts_of(X)
+    assert info_of(whole) == info_of(stored(partial(in_pieces, X), "", PART)) == info_of(X)
     other = X.copy()
     other[3, 4] += 1e-9
-    assert facts_of(stored_value(other, "", PART)) != facts_of(whole)
+    assert info_of(stored_value(other, "", PART)) != info_of(whole)
 
 
 # ------------------------------------------------------------------------------------------------

@@ -28,8 +28,10 @@ FORBIDDEN_CALLS = {
 }  # fmt: skip
 # What is forbidden and there all the same, each with its reason.
 ALLOWED = {
-    ("cluster/_sessions.py", "pickle"): "an error of its own, to see whether it can be sent",
-    ("cluster/_carrier.py", "cloudpickle"): "messages between the workers of one computation",
+    ("cluster/_session.py", "pickle"): "an error of its own, to see whether it can be sent",
+    ("cluster/_messages.py", "pickle"): "messages between the workers of one computation",
+    ("cluster/_messages.py", "cloudpickle"): "messages between the workers of one computation",
+    ("cluster/_dask.py", "cloudpickle"): "messages between the workers of one computation",
     ("app/cli/entry.py", "import_module"): "commands by their names, from a table of its own",
 }
 TREES = {

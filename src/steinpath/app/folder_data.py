@@ -20,7 +20,7 @@ from steinpath._support.progress import begin
 from steinpath.app.tables import ParquetFolder, Table, placed
 from steinpath.app.tables.table import import_arrow
 from steinpath.app.target import Roles, check_roles, read_roles
-from steinpath.cluster._conversation import WorkerLost, worker_lost
+from steinpath.cluster._calls import WorkerLost, worker_lost
 from steinpath.cluster._design import DistributedDesign, design_of_loaders, fits
 from steinpath.estimators._columns import MIXED, Facts, add_facts, middle_of
 from steinpath.estimators._encoder import MOST_SUMMARIES, TableEncoder

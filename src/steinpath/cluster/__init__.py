@@ -7,15 +7,11 @@ directly. Dask is imported on first use.
 
 from __future__ import annotations
 
-from steinpath.cluster._conversation import OutOfStep, WorkerLost
+from steinpath.cluster._calls import OutOfStep, WorkerLost
 from steinpath.cluster._design import DistributedDesign, from_dask_array, from_delayed, from_files
-from steinpath.cluster._path import DistributedPath
-from steinpath.cluster._tuning import DistributedTuning
 
 __all__ = [
     "DistributedDesign",
-    "DistributedPath",
-    "DistributedTuning",
     "OutOfStep",
     "WorkerLost",
     "from_dask_array",

@@ -1,10 +1,12 @@
-"""Blocks of rows: reading and validation on the workers."""
+"""Blocks of rows on the workers: validated, in memory or in files."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import tempfile
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import PurePath
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -13,7 +15,9 @@ import numpy as np
 from scipy.sparse import issparse, load_npz
 
 from steinpath._support.files import import_pyarrow
+from steinpath._support.validation import check_array, check_size, refuse_nonfinite
 from steinpath.design._conversion import as_design
+from steinpath.design._memmap import BlockDesign, BlockSizes, map_of
 from steinpath.design._sparse import SparseDesign, compressed
 
 # Bytes per step of a checksum, because they may have to be copied.
@@ -26,7 +30,7 @@ _PIECE, _FEW_ROWS, _LARGEST_PIECE = 2**22, 1000, 2**26
 ColumnNames = Sequence[str] | Sequence[int]
 
 
-class Facts(NamedTuple):
+class BlockInfo(NamedTuple):
     """Properties of a block that the client needs."""
 
     rows: int
@@ -36,14 +40,14 @@ class Facts(NamedTuple):
     checksum: int
 
 
-def facts_of(block: Any) -> Facts:
+def info_of(block: Any) -> BlockInfo:
     """Return the properties of a validated block."""
-    if (known := getattr(block, "facts", None)) is not None:  # stored in a file: not read again
-        return Facts(*known)
+    if isinstance(block, StoredBlock):  # not read again
+        return block.info
     rows, columns = block.shape
     sparse = bool(issparse(block))
     arrays = (block.data, block.indices, block.indptr) if sparse else (block,)
-    return Facts(rows, columns, str(block.dtype), sparse, checksum(arrays))
+    return BlockInfo(rows, columns, str(block.dtype), sparse, checksum(arrays))
 
 
 def checksum(arrays: Sequence[np.ndarray], total: int = 0) -> int:
@@ -88,21 +92,21 @@ def checked(block: Any, name: str) -> Any:
     return design.example
 
 
-def common(facts: Sequence[Facts], names: Sequence[str]) -> tuple[int, str]:
+def common(infos: Sequence[BlockInfo], names: Sequence[str]) -> tuple[int, str]:
     """Return the common number of columns and dtype of all blocks; raise if they differ."""
-    first = facts[0]
-    for each, name in zip(facts, names, strict=True):
-        if each.columns != first.columns:
+    first = infos[0]
+    for info, name in zip(infos, names, strict=True):
+        if info.columns != first.columns:
             raise ValueError(
-                f"{name} has {each.columns} columns, but {names[0]} has {first.columns}"
+                f"{name} has {info.columns} columns, but {names[0]} has {first.columns}"
             )
-        if each.sparse != first.sparse:
-            kinds = "sparse" if each.sparse else "dense", "sparse" if first.sparse else "dense"
+        if info.sparse != first.sparse:
+            kinds = "sparse" if info.sparse else "dense", "sparse" if first.sparse else "dense"
             raise ValueError(
                 f"{name} is {kinds[0]}, but {names[0]} is {kinds[1]}; all blocks must be of the "
                 "same type"
             )
-    return first.columns, str(np.result_type(*(each.dtype for each in facts)))
+    return first.columns, str(np.result_type(*(info.dtype for info in infos)))
 
 
 # ------------------------------------------------------------------------------------------------
@@ -115,22 +119,13 @@ _KINDS = ".npy, .npz (of scipy.sparse.save_npz), .parquet or .pq"
 
 
 class Header(NamedTuple):
-    """Metadata of a file.
+    """Columns of a file (names or positions), those of its index, and its size.
 
-    Attributes
-    ----------
-    columns : list
-        Names or positions of its columns.
-    labels : list
-        Columns of the index.
-    rows : int
-        Number of rows.
-    itemsize : int
-        Size of an entry in memory, in bytes; 0 if sparse.
+    ``itemsize`` are the bytes of an entry in memory; 0 if sparse.
     """
 
     columns: list[Any]
-    labels: list[Any]
+    index_columns: list[Any]
     rows: int
     itemsize: int
 
@@ -148,18 +143,18 @@ def header_of(path: str, name: str) -> Header:
         if suffix in _PARQUET:
             about = _parquet().read_metadata(path)
             schema = about.schema.to_arrow_schema()
-            labels = (schema.pandas_metadata or {}).get("index_columns", [])
-            labels = [each for each in labels if isinstance(each, str)]
-            return Header(list(schema.names), labels, about.num_rows, 8)
-        found = load_npz(path) if suffix == ".npz" else _mapped(path)
+            index = (schema.pandas_metadata or {}).get("index_columns", [])
+            index = [name for name in index if isinstance(name, str)]
+            return Header(list(schema.names), index, about.num_rows, 8)
+        values = load_npz(path) if suffix == ".npz" else _mapped(path)
     except OSError:  # names the file, and is handled by callers
         raise
     except Exception as error:
         raise unreadable(name, error) from error
-    if found.ndim != 2:
-        raise ValueError(f"{path} must hold a 2-dimensional array; got shape {found.shape}")
-    rows, columns = found.shape
-    itemsize = 0 if suffix == ".npz" else 4 if found.dtype == np.float32 else 8
+    if values.ndim != 2:
+        raise ValueError(f"{path} must hold a 2-dimensional array; got shape {values.shape}")
+    rows, columns = values.shape
+    itemsize = 0 if suffix == ".npz" else 4 if values.dtype == np.float32 else 8
     return Header(list(range(columns)), [], rows, itemsize)
 
 
@@ -167,12 +162,13 @@ def read_columns(path: str, columns: ColumnNames) -> Any:
     """Read selected columns of a file."""
     suffix = PurePath(path).suffix
     if suffix in _PARQUET:
-        with _opened(path, columns) as file:
-            values = np.empty((file.rows, len(columns)), file.dtype)
-            stop = 0
-            for piece in file.pieces():
-                start, stop = stop, stop + len(piece)
-                values[start:stop] = piece
+        rows, dtype = _parquet().read_metadata(path).num_rows, None
+        values, stop = np.empty((0, len(columns))), 0
+        for piece in _pieces_of_parquet(path, columns):
+            if dtype is None:
+                values, dtype = np.empty((rows, len(columns)), piece.dtype), piece.dtype
+            start, stop = stop, stop + len(piece)
+            values[start:stop] = piece
         return values
     if suffix == ".npz":
         return compressed(load_npz(path)).tocsr()[:, list(columns)]
@@ -183,10 +179,7 @@ def read_columns(path: str, columns: ColumnNames) -> Any:
 def read_pieces(path: str, columns: ColumnNames) -> Any:
     """Return selected columns of a file without reading all of it at once.
 
-    Returns
-    -------
-    memmap, sparse matrix or iterator of ndarray
-        A memory map of the whole array, a sparse matrix, or successive pieces of rows.
+    They are a memory map of the whole array, a sparse matrix, or an iterator over pieces of rows.
     """
     suffix = PurePath(path).suffix
     if suffix == ".npz":
@@ -227,46 +220,180 @@ def read_response(path: str, name: str, column: Any) -> np.ndarray:
     return np.asarray(values.toarray() if hasattr(values, "toarray") else values)[:, 0]
 
 
-class _ParquetNumbers:
-    """Numeric columns of an open Parquet file."""
-
-    def __init__(self, file: Any, columns: ColumnNames):
-        self._file, self._columns = file, list(columns)
-        self.rows = file.metadata.num_rows
-        arrow, schema = import_pyarrow(*_NEEDED), file.schema_arrow
-        types = arrow.types
+def _pieces_of_parquet(path: str, columns: ColumnNames) -> Iterator[np.ndarray]:
+    """Read numeric columns in successive pieces of rows; missing values are NaN."""
+    arrow, width = import_pyarrow(*_NEEDED), len(columns)
+    with _parquet().ParquetFile(path, pre_buffer=False) as file:
         single = True
-        for name in self._columns:
-            kind = schema.field(name).type
+        for name in columns:
+            kind: Any = file.schema_arrow.field(name).type
+            types = arrow.types
             numbers = types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)
-            if not numbers and self.rows:
+            if not numbers and file.metadata.num_rows:
                 raise TypeError(f"column {name!r} must be numeric; got type {kind}")
             single = single and types.is_float32(kind)
-        self.dtype = np.dtype(np.float32 if single else np.float64)
-        self._kind = arrow.float32() if single else arrow.float64()
-
-    def pieces(self) -> Iterator[np.ndarray]:
-        """Read successive pieces of rows."""
-        width = len(self._columns)
-        step = rows_of_piece(width)
-        for batch in self._file.iter_batches(step, columns=self._columns):
-            piece = np.empty((batch.num_rows, width), self.dtype)
-            for j, name in enumerate(self._columns):
-                column = batch.column(name).cast(self._kind, safe=False)
-                piece[:, j] = column.to_numpy(zero_copy_only=False)  # missing values are NaN
+        kind, dtype = (arrow.float32(), np.float32) if single else (arrow.float64(), np.float64)
+        for batch in file.iter_batches(rows_of_piece(width), columns=list(columns)):
+            piece = np.empty((batch.num_rows, width), dtype)
+            for j, own in enumerate(columns):
+                column = batch.column(own).cast(kind, safe=False)
+                piece[:, j] = column.to_numpy(zero_copy_only=False)
             yield piece
-
-
-@contextmanager
-def _opened(path: str, columns: ColumnNames) -> Iterator[_ParquetNumbers]:
-    with _parquet().ParquetFile(path, pre_buffer=False) as file:
-        yield _ParquetNumbers(file, columns)
-
-
-def _pieces_of_parquet(path: str, columns: ColumnNames) -> Iterator[np.ndarray]:
-    with _opened(path, columns) as file:
-        yield from file.pieces()
 
 
 def _parquet() -> Any:
     return import_pyarrow(*_NEEDED).parquet
+
+
+# ------------------------------------------------------------------------------------------------
+# Blocks in files, which the workers read in pieces
+# ------------------------------------------------------------------------------------------------
+
+
+class StoredBlock:
+    """A dense block of rows in a file, with a few pieces in memory at a time.
+
+    If Dask moves it to another worker, it is recreated there by the function ``again`` with its
+    arguments, by default from all its rows. The file ``scratch`` is removed with the block.
+    """
+
+    def __init__(
+        self,
+        rows: np.ndarray,
+        info: BlockInfo,
+        name: str,
+        largest_part: int,
+        scratch: str | None,
+        again: tuple[Any, ...] | None = None,
+    ):
+        self.rows, self.info = rows, info
+        self.design = BlockDesign.of_checked(rows, BlockSizes(largest_part=largest_part))
+        self._name, self._largest_part, self._again = name, largest_part, again
+        if scratch is not None:
+            weakref.finalize(self, _remove, scratch)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._again is not None:
+            return self._again
+        return stored_value, (np.array(self.rows), self._name, self._largest_part)
+
+
+def stored(loader: Callable[[], Any], name: str, largest_part: int) -> Any:
+    """Load a block into a file of this worker in pieces, and validate it.
+
+    The loader returns an array, a memory map (whose file is used directly), or an iterator over
+    arrays of successive rows. Sparse blocks stay in memory.
+    """
+    again = stored, (loader, name, largest_part)
+    try:
+        block = loader()
+    except Exception as error:
+        raise unreadable(name, error) from error
+    if isinstance(block, Iterator):
+        return _written(_arrays(block, name), name, largest_part, again)
+    if map_of(block) is not None and block.size:
+        entries = _Entries()
+        design = BlockDesign.of_checked(block)
+        for _, piece in design.blocks():
+            entries.add(piece)
+        info = entries.info(design.shape, design.example.dtype, name)
+        return StoredBlock(block, info, name, largest_part, None, again)
+    return _of_array(block, name, largest_part, again)
+
+
+def stored_value(block: Any, name: str, largest_part: int) -> Any:
+    """Write a block in memory to a file of this worker, and validate it."""
+    return _of_array(block, name, largest_part, None)
+
+
+def _of_array(block: Any, name: str, largest_part: int, again: tuple[Any, ...] | None) -> Any:
+    block = checked(block, name)
+    if issparse(block) or not block.size:
+        return block
+    return _written([block], name, largest_part, again)
+
+
+def _arrays(pieces: Iterator[Any], name: str) -> Iterator[np.ndarray]:
+    """Yield pieces as arrays of real numbers; errors name the block."""
+    while True:
+        try:
+            piece = next(pieces)
+        except StopIteration:
+            return
+        except Exception as error:
+            raise unreadable(name, error) from error
+        dtype = check_array("X", np.zeros((1, 1), piece.dtype), ndim=2).dtype
+        yield np.ascontiguousarray(piece, dtype)
+
+
+def _written(
+    pieces: Iterable[np.ndarray], name: str, largest_part: int, again: tuple[Any, ...] | None
+) -> Any:
+    """Write successive pieces to a new file."""
+    entries, rows, columns, dtype = _Entries(), 0, 0, np.dtype(float)
+    number, path = tempfile.mkstemp(prefix="steinpath-", suffix=".rows", dir=_folder())
+    try:
+        with open(number, "wb") as file:
+            for piece in pieces:
+                entries.add(piece)
+                try:
+                    file.write(np.ascontiguousarray(piece).data)
+                except OSError as error:
+                    raise OSError(
+                        error.errno,
+                        f"{name} could not be written to the scratch folder of its worker "
+                        f"({error.strerror}); start workers with a local_directory with enough "
+                        "free space",
+                        path,
+                    ) from error
+                rows, columns, dtype = rows + len(piece), piece.shape[1], piece.dtype
+        if not rows:
+            _remove(path)
+            return np.zeros((0, columns))
+        info = entries.info((rows, columns), dtype, name)
+        stored_rows = np.memmap(path, dtype, "r", shape=(rows, columns))
+    except BaseException:
+        _remove(path)
+        raise
+    return StoredBlock(stored_rows, info, name, largest_part, path, again)
+
+
+class _Entries:
+    """Properties of a block, accumulated over its pieces."""
+
+    def __init__(self) -> None:
+        self._checksum, self._bad, self._largest = 0, 0, 0.0
+
+    def add(self, piece: np.ndarray) -> None:
+        """Add a piece."""
+        self._checksum = checksum([piece], self._checksum)
+        with np.errstate(invalid="ignore"):
+            largest = max(float(piece.max()), -float(piece.min())) if piece.size else 0.0
+        if np.isfinite(largest):
+            self._largest = max(self._largest, largest)
+        else:
+            self._bad += piece.size - int(np.count_nonzero(np.isfinite(piece)))
+
+    def info(self, shape: tuple[int, int], dtype: Any, name: str) -> BlockInfo:
+        """Return the properties of a dense block; reject invalid entries as `checked` does."""
+        try:
+            refuse_nonfinite("X", self._bad)
+            check_size("X", self._largest, dtype, shape)
+        except ValueError as error:
+            raise type(error)(f"{name}: {error}") from None
+        return BlockInfo(*shape, str(dtype), False, self._checksum)
+
+
+def _folder() -> str | None:
+    """Return the scratch folder of this worker, which is removed when it ends."""
+    from distributed import get_worker
+
+    try:
+        return str(get_worker().local_directory)
+    except ValueError:  # not on a worker
+        return None
+
+
+def _remove(path: str) -> None:
+    with suppress(OSError):  # the worker may have removed its folder
+        os.unlink(path)

@@ -4,51 +4,47 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
-from copy import copy
-from functools import partial, reduce
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.utils.sparsefuncs import mean_variance_axis
 
-from steinpath._support.arrays import Array, along_rows, largest
+from steinpath._support.arrays import Array
 from steinpath._support.caching import cached_property
-from steinpath._support.validation import check_flag, check_instance, check_size
-from steinpath.algorithms._recursion import Recursion
-from steinpath.cluster import _calls as calls
+from steinpath._support.validation import check_flag
 from steinpath.cluster._blocks import (
     ColumnNames,
     Header,
     checked,
     common,
-    facts_of,
     header_of,
+    info_of,
     loaded,
     read_columns,
     read_pieces,
     read_response,
+    stored,
+    stored_value,
 )
-from steinpath.cluster._calls import Problem
-from steinpath.cluster._carrier import DaskCarrier
-from steinpath.cluster._conversation import Carrier, Conversation
-from steinpath.cluster._path import DistributedPath
-from steinpath.cluster._sessions import Call
-from steinpath.cluster._shares import Place
-from steinpath.cluster._stored import stored, stored_value
-from steinpath.cluster._tuning import DistributedTuning
-from steinpath.design._base import NormBounds
-from steinpath.design._conversion import check_response, reads_designs
-from steinpath.design._remote import RemoteDesign
-from steinpath.problem._losses import Loss
+from steinpath.cluster._calls import Calls, Carrier
+from steinpath.cluster._dask import DaskCarrier
+from steinpath.cluster._messages import OverRows
+from steinpath.design._base import Design, ScalableDesign
+from steinpath.design._conversion import reads_designs
+from steinpath.design._sparse import SparseDesign
 
 # Fraction of a worker's memory that blocks may use. Single-precision copies of active parts need
 # memory as well, and at 60% Dask starts to spill whole blocks to disk.
 _SHARE_OF_MEMORY = 0.4
 # Maximum bytes of parts copied from the file of a block, and fraction of memory for all of them.
 _LARGEST_PART, _SHARE_OF_PARTS = 2**28, 0.2
+# Number of entries per step of column moments.
+_PIECE = 2**20
 
 
-class DistributedDesign(RemoteDesign):
+class DistributedDesign(ScalableDesign):
     """Design matrix distributed over the workers of a Dask cluster in blocks of rows.
 
     Create one with `from_dask_array`, `from_files` or `from_delayed`. Rows are ordered by block
@@ -66,31 +62,27 @@ class DistributedDesign(RemoteDesign):
         Names of the blocks in messages.
     starts : list of int
         Index of the first row of each block.
-    scale : ndarray of shape (p,) or None
-        Divisors of the columns, applied in each product.
     column_names : list of str or None
         Names of the columns, if any.
     """
 
-    scale: np.ndarray | None = None
     column_names: list[str] | None = None
-    #: Loads the design of some columns, unscaled, if whoever made this one can.
+    #: Loads the design of some columns, if whoever made this one can.
     load_columns: Callable[[np.ndarray], DistributedDesign] | None = None
-    out_of_core = True
+    out_of_core = is_remote = True
 
     def __init__(self, client: Any, blocks: Sequence[Any], names: Sequence[str]):
-        described = client.map(facts_of, blocks, pure=False)
-        facts = client.gather(described)
-        kept = [k for k, each in enumerate(facts) if each.rows]
+        infos = client.gather(client.map(info_of, blocks, pure=False))
+        kept = [k for k, info in enumerate(infos) if info.rows]
         if not kept:
             raise ValueError("X is empty: no block has any rows")
-        self._facts = facts = [facts[k] for k in kept]
+        self._infos = infos = [infos[k] for k in kept]
         self.client = client
         self.blocks, self.names = [blocks[k] for k in kept], [names[k] for k in kept]
-        columns, dtype = common(facts, self.names)
-        ends = np.cumsum([each.rows for each in facts])
-        self.starts = [int(end) - each.rows for end, each in zip(ends, facts, strict=True)]
-        self.shape = (int(ends[-1]), columns)
+        columns, dtype = common(infos, self.names)
+        ends = np.cumsum([info.rows for info in infos]).tolist()
+        self.starts = [0, *ends[:-1]]
+        self.shape = (ends[-1], columns)
         self.example = np.zeros(1, dtype=dtype)
 
     def __repr__(self) -> str:
@@ -98,136 +90,96 @@ class DistributedDesign(RemoteDesign):
         return f"<DistributedDesign of {n} × {p} in {len(self.blocks)} blocks of rows>"
 
     def carrier(self) -> Carrier:
-        """Return a carrier for the sessions of a new run."""
-        args = self.blocks, self._facts, self.names, self.places_of_blocks
-        return DaskCarrier(self.client, *args, str(self.example.dtype))
+        """Return a new connection to the blocks."""
+        dtype, bounds = str(self.example.dtype), [*self.starts, self.n_rows]
+        return DaskCarrier(self.client, self.blocks, self._infos, self.names, bounds, dtype)
 
-    @property
-    def places_of_blocks(self) -> list[Place]:
-        """Positions of the blocks among all rows."""
-        sizes = np.diff([*self.starts, self.n_rows])
-        return [
-            Place(k, start, self.n_rows, int(sizes.max())) for k, start in enumerate(self.starts)
-        ]
+    @cached_property
+    def _calls(self) -> Calls:
+        return Calls(self.carrier(), self, self.starts)
 
-    def scaled(self, scale: np.ndarray) -> DistributedDesign:
-        """Return the same rows with columns divided by positive numbers in each product.
-
-        Parameters
-        ----------
-        scale : ndarray of shape (p,)
-            Divisors of the columns.
-        """
-        scaled = copy(self)
-        scaled.__dict__.pop("norms", None)  # computed for the other scale
-        scaled.scale, scaled._norm = np.asarray(scale, self.example.dtype), None
-        return scaled
+    def on_blocks(self, function: Callable[..., Any], *args: Any) -> Any:
+        return self._calls.call(function, *args)
 
     def part(self, rows: np.ndarray | None, columns: np.ndarray | None) -> DistributedDesign | None:
         if rows is not None or columns is None or self.load_columns is None:
             return None
-        loaded = self.load_columns(columns)
-        return loaded if self.scale is None else loaded.scaled(self.scale[columns])
+        return self.load_columns(columns)
 
-    @cached_property
-    def norms(self) -> dict[bool, NormBounds]:
-        """Bounds of the norm found by runs, without and with an intercept."""
-        return {}
-
-    # These products run one at a time from the client, each sending columns to the workers and
-    # back. Long computations run in sessions on the workers instead.
+    # Products for computations of the client, each sending columns to the workers and back. Long
+    # computations run on the workers instead, by `on_blocks`.
 
     def matmat(self, block: Array) -> Array:
-        if self.scale is not None:
-            block = block / along_rows(self.scale, block)
-        return np.concatenate(self._ask(calls.multiply, block))
+        return self.on_blocks(_matmat, self, block)
 
     def rmatmat(self, block: Array) -> Array:
-        parts = self._products.ask(
-            [Call(calls.multiply_transposed, (part,)) for part in np.split(block, self.starts[1:])]
-        )
-        product = reduce(np.add, parts)
-        return product if self.scale is None else product / along_rows(self.scale, product)
+        return self.on_blocks(_rmatmat, self, OverRows(block))
 
-    def row_squares(self, center: Array | None = None) -> Array:
-        if center is not None and self.scale is not None:
-            center = self.scale * center
-        return np.concatenate(self._ask(calls.squares_of_rows, center, self.scale))
-
-    def column_moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return means and standard deviations of the columns."""
-        means, deviations = self._ask(calls.moments_of_columns)[0]
-        if self.scale is not None:
-            means, deviations = means / self.scale, deviations / self.scale
-        return means, deviations
+    def row_squares(self, center: Array | None = None, scale: Array | None = None) -> Array:
+        return self.on_blocks(_row_squares, self, center, scale)
 
     @property
     def has_gram(self) -> bool:
-        return not self._facts[0].sparse
+        return not self._infos[0].sparse
 
     def gram(self, of_rows: bool = False, dtype: Any = None, center: Array | None = None) -> Array:
         if of_rows:
             raise NotImplementedError("products of rows on a cluster with each other")
-        if center is not None and self.scale is not None:
-            center = self.scale * center
-        found = reduce(np.add, self._ask(calls.gram_of_rows, dtype, center))
-        return found if self.scale is None else found / self.scale / self.scale[:, None]
+        return self.on_blocks(_gram, self, dtype, center)
 
-    @cached_property
-    def _products(self) -> Conversation:
-        return Conversation(self.carrier())
+    def column_moments(self, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return means and standard deviations of the columns."""
+        assert weights is None
+        moments: tuple[np.ndarray, np.ndarray] = self.on_blocks(_column_moments, self)
+        return moments
 
-    def _ask(self, function: Callable[..., Any], *args: Any) -> list[Any]:
-        return self._products.ask([Call(function, args)] * len(self.blocks))
 
-    def run(
-        self,
-        y: Any,
-        loss: Any,
-        penalty: Any,
-        algorithm: Any,
-        n_iter: int,
-        fit_intercept: bool,
-        stop: Any,
-        sample_weight: Any,
-    ) -> DistributedPath:
-        for name, value in (("stop", stop), ("sample_weight", sample_weight)):
-            if value is not None:
-                raise ValueError(f"{name} is not supported for a distributed design; omit it")
-        if isinstance(algorithm, Recursion):
-            raise ValueError(
-                "Recursion is not supported for a distributed design: its maps need all rows"
-            )
-        problem = self._problem(y, loss, fit_intercept)
-        return DistributedPath.run(self, problem, penalty, algorithm, n_iter)
+def _matmat(design: Design, block: Array) -> OverRows:
+    return OverRows(design.matmat(block))
 
-    def tune(
-        self,
-        y: Any,
-        loss: Any,
-        penalty: Any,
-        grid: tuple[Any, float | None],
-        algorithm: Any,
-        fit_intercept: bool,
-        options: Any,
-        rng: Any,
-        rule: str,
-        iterate: int | None,
-        n_iter: int | None,
-    ) -> DistributedTuning:
-        problem = self._problem(y, loss, fit_intercept)
-        how = algorithm, options, rng, rule, iterate, n_iter
-        return DistributedTuning.run(self, problem, penalty, grid, *how)
 
-    def _problem(self, y: Any, loss: Any, fit_intercept: bool) -> Problem:
-        """Validate the problem."""
-        check_instance("loss", loss, Loss, "sp.LAD()")
-        check_flag("fit_intercept", fit_intercept)
-        y = check_response(y.compute() if hasattr(type(y), "compute") else y, self)
-        loss = loss.on(y)
-        level = loss.start(y) if fit_intercept else 0.0
-        check_size("y", largest(y - level), self.example.dtype, y.shape)
-        return Problem(y, loss, fit_intercept, level, self.scale, self.norms.get(fit_intercept))
+def _rmatmat(design: Design, block: Array) -> Array:
+    return design.rmatmat(block)
+
+
+def _row_squares(design: ScalableDesign, center: Array | None, scale: Array | None) -> OverRows:
+    return OverRows(design.row_squares(center, scale))
+
+
+def _gram(design: Design, dtype: Any, center: Array | None) -> Array:
+    return design.gram(False, dtype, center)
+
+
+def _column_moments(design: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return means and standard deviations of the columns over all rows, on one block."""
+    n = design.n_rows
+    if isinstance(design.own, SparseDesign):
+        own, variances = mean_variance_axis(design.own.matrix.astype(float), axis=0)
+        means = design.over_rows(design.shape[0] * own) / n
+        squares = design.over_rows(design.shape[0] * (variances + (own - means) ** 2))
+        return means, np.sqrt(squares / n)
+    means = design.rmatmat(np.ones(design.shape[0], design.example.dtype)).astype(float) / n
+    sums, largest, squares = np.zeros((3, len(means)))
+    for gaps in _centred(design.own, means):
+        sums += gaps.sum(axis=0)
+        largest = np.maximum(largest, np.abs(gaps).max(axis=0))
+    # rounding errors of a long sum must not give a constant column a positive scale
+    means = means + design.over_rows(sums) / n
+    largest = design.largest(largest)
+    unit = np.where(largest > 0, largest, 1)  # so that squares neither underflow nor overflow
+    for gaps in _centred(design.own, means):
+        squares += ((gaps / unit) ** 2).sum(axis=0)
+    return means, unit * np.sqrt(design.over_rows(squares) / n)
+
+
+def _centred(own: Design, means: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield centred rows of one block in pieces."""
+    n, p = own.shape
+    length = max(1, _PIECE // p)
+    for first in range(0, n, length):
+        part = own.part(np.arange(first, min(first + length, n)), None)
+        assert part is not None
+        yield part.example.astype(float) - means
 
 
 def from_dask_array(X: Any, client: Any = None, in_memory: bool = True) -> DistributedDesign:
@@ -353,12 +305,12 @@ def from_files(
     known = client.gather(client.map(header_of, files, names, pure=False))
     wanted = _wanted(known, names, columns, response)
     if isinstance(in_memory, str) and in_memory == "auto":
-        in_memory = fits(client, [each.rows * each.itemsize * len(wanted) for each in known])
+        in_memory = fits(client, [one.rows * one.itemsize * len(wanted) for one in known])
     check_flag("in_memory", in_memory)
     read = read_columns if in_memory else read_pieces
     loaders = [partial(read, file, wanted) for file in files]
     design = design_of_loaders(loaders, names, client, bool(in_memory))
-    if all(isinstance(each, str) for each in wanted):
+    if all(isinstance(name, str) for name in wanted):
         design.column_names = wanted
     if response is None:
         return design
@@ -372,23 +324,23 @@ def _wanted(
     """Return the columns to read from every file; raise if a file lacks one."""
     if isinstance(columns, str):
         raise TypeError(f"columns must be a list, such as [{columns!r}]")
-    defaults = [[c for c in there.columns if c not in there.labels] for there in known]
+    defaults = [[c for c in header.columns if c not in header.index_columns] for header in known]
     wanted = [c for c in defaults[0] if c != response] if columns is None else list(columns)
     if not wanted:
         raise ValueError("columns is empty; X must have at least one column")
     if response is not None and response in wanted:
         raise ValueError(f"column {response!r} is the response; it cannot be in columns as well")
     needed = wanted if response is None else [*wanted, response]
-    for there, default, name in zip(known, defaults, names, strict=True):
+    for header, default, name in zip(known, defaults, names, strict=True):
         if columns is None and len(default) != len(defaults[0]):
             raise ValueError(
                 f"{name} has {len(default)} columns, but {names[0]} has {len(defaults[0])}; select "
                 "common columns with columns="
             )
-        missing = [c for c in needed if c not in there.columns]
+        missing = [c for c in needed if c not in header.columns]
         if missing:
             raise ValueError(
-                f"{name} has no column {missing[0]!r}; it has {there.columns[:8]!r:.100}"
+                f"{name} has no column {missing[0]!r}; it has {header.columns[:8]!r:.100}"
             )
     return wanted
 
@@ -428,13 +380,13 @@ def _of_tasks(
 
 
 def _keeping(
-    client: Any, places: Sequence[str], in_memory: bool, here: Any, in_file: Any
+    client: Any, places: Sequence[str], in_memory: bool, in_ram: Any, in_file: Any
 ) -> list[Any]:
     """Return the function that creates blocks, in memory or in files, and its extra arguments."""
     if in_memory:
-        return [here]
-    limits, crowd = _memory(client), Counter(places)
-    shares = (limits[each] * _SHARE_OF_PARTS / crowd[each] for each in crowd if limits[each])
+        return [in_ram]
+    limits, counts = _memory(client), Counter(places)
+    shares = (limits[one] * _SHARE_OF_PARTS / counts[one] for one in counts if limits[one])
     return [in_file, int(min([_LARGEST_PART, *shares]))]
 
 
@@ -443,9 +395,7 @@ def fits(client: Any, sizes: Sequence[int]) -> bool:
     limits, needed = _memory(client), Counter[str]()
     for place, size in zip(_places(client, len(sizes)), sizes, strict=True):
         needed[place] += size
-    return all(
-        not limits[each] or needed[each] <= _SHARE_OF_MEMORY * limits[each] for each in needed
-    )
+    return all(not limits[one] or needed[one] <= _SHARE_OF_MEMORY * limits[one] for one in needed)
 
 
 def _memory(client: Any) -> dict[str, int]:

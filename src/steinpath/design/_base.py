@@ -56,6 +56,10 @@ class Design(ABC):
     out_of_core : bool
         Whether a product costs much more than its arithmetic, for example because X is read from a
         file.
+    is_remote : bool
+        Whether the rows are in other processes, where `on_blocks` calls functions.
+    all_y : Array or None
+        Responses of all rows, if they are known and some rows are not local.
     source_rows : ndarray of int of shape (n,) or None
         Index of the observation of each row, if integer counts were expanded into repeated rows;
         None if each row is one observation.
@@ -65,6 +69,8 @@ class Design(ABC):
     example: Array
     weights: Array | None = None
     out_of_core: bool = False
+    is_remote: bool = False
+    all_y: Array | None = None
     source_rows: np.ndarray | None = None
     _norm: NormBounds | None = None  # cached, once known
 
@@ -145,10 +151,13 @@ class Design(ABC):
         """Number of rows of the largest share; the same value on all shares."""
         return self.shape[0]
 
-    @property
-    def all_y(self) -> Array | None:
-        """Responses of all rows, if they are known and some rows are not local."""
-        return None
+    def on_blocks(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a function where the rows are: here, or on every block of rows of a cluster.
+
+        There, arguments that hold this design or results of earlier calls are replaced by those of
+        the block.
+        """
+        return function(*args)
 
     def gathered(self, values: Array) -> Array:
         """Return an array of all rows, given the local part."""
@@ -257,8 +266,17 @@ class TransformedDesign(Design):
         return self.inner.largest_share
 
     @property
-    def all_y(self) -> Array | None:
+    def is_remote(self) -> bool:  # type: ignore[override]
+        """Whether the rows are in other processes."""
+        return self.inner.is_remote
+
+    @property
+    def all_y(self) -> Array | None:  # type: ignore[override]
+        """Responses of all rows, if they are known and some rows are not local."""
         return self.inner.all_y
+
+    def on_blocks(self, function: Callable[..., Any], *args: Any) -> Any:
+        return self.inner.on_blocks(function, *args)
 
     def over_rows(self, partial: Array) -> Array:
         return self.inner.over_rows(partial)

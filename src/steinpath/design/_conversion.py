@@ -26,7 +26,6 @@ from steinpath._support.validation import check_array, check_size, read_array
 from steinpath.design._base import Design
 from steinpath.design._dense import DenseDesign
 from steinpath.design._memmap import BlockDesign, needs_blocks
-from steinpath.design._remote import RemoteDesign
 from steinpath.design._sparse import SparseDesign, compressed
 from steinpath.design._transformed import ScaledDesign
 
@@ -64,19 +63,21 @@ def as_design(X: Any) -> Design:
 
 def check_response(y: Any, design: Design) -> Array:
     """Return ``y`` as an array like the design, one entry per row, in its own precision."""
+    if hasattr(type(y), "compute"):  # of Dask
+        y = y.compute()
     checked = check_array("y", y, ndim=1, reference=in_own_precision(y, design.example))
     if checked.shape[0] != design.n_rows:
         raise ValueError(f"X has {design.n_rows} rows, but y has {checked.shape[0]} entries")
     return copied(checked)
 
 
-def remote_rows(X: Any) -> RemoteDesign | None:
+def remote_rows(X: Any) -> Design | None:
     """Return the design of rows on a cluster; None if X is to be in this process.
 
     A Dask array or data frame stays on the workers if there is a client.
     """
-    if isinstance(X, RemoteDesign):
-        return X
+    if isinstance(X, Design):
+        return X if X.is_remote else None
     distributed = sys.modules.get("distributed")
     if distributed is None or not hasattr(type(X), "compute"):
         return None
@@ -85,7 +86,7 @@ def remote_rows(X: Any) -> RemoteDesign | None:
     except ValueError:
         return None
     design = as_design(X)
-    return design if isinstance(design, RemoteDesign) else None
+    return design if design.is_remote else None
 
 
 def readable(name: str, values: Any) -> Any:
@@ -182,8 +183,6 @@ def standardised(
         columns = columns / scale if standardize else columns
         rounded = columns if dtype is None else cast(columns, getattr(namespace(X), dtype))
         return DenseDesign(rounded), scale, means
-    if standardize and isinstance(lazy, RemoteDesign):
-        return lazy.scaled(scale), scale, None
     return ScaledDesign(lazy, scale) if standardize else lazy, scale, None
 
 
@@ -209,11 +208,9 @@ def column_sizes(
 
 def _column_moments(X: Any, weights: np.ndarray | None) -> tuple[Array, Array]:
     """Return the mean and the standard deviation of each column."""
-    if isinstance(X, RemoteDesign):
-        return X.column_moments()
-    if isinstance(X, BlockDesign):
-        means, variances = X.column_moments(weights)
-        return means, np.sqrt(variances)
+    if hasattr(X, "column_moments"):
+        moments: tuple[Array, Array] = X.column_moments(weights)
+        return moments
     if isinstance(X, SparseDesign):
         from sklearn.utils.sparsefuncs import mean_variance_axis
 

@@ -144,7 +144,7 @@ class BlockDesign(ScalableDesign):
         return squares
 
     def column_moments(self, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return means and variances of the columns in double precision; weights: (n,)."""
+        """Return means and standard deviations of the columns, in double precision."""
         n, p = self.shape
         weights = np.ones(n) if weights is None else np.asarray(weights, dtype=float)
         weights = weights / weights.sum()
@@ -160,7 +160,7 @@ class BlockDesign(ScalableDesign):
                 first[piece] = block @ weights
                 second[piece] = np.square(block, out=block) @ weights
         # a constant column leaves only the rounding error of its mean; this makes its variance zero
-        return means + first, np.maximum(second - first**2, 0.0)
+        return means + first, np.sqrt(np.maximum(second - first**2, 0.0))
 
     def astype(self, dtype: Any) -> BlockDesign:
         """Return a design that converts each block as it is read."""

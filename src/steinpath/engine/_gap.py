@@ -60,6 +60,11 @@ def duality_gap(path: Path) -> Array:
     are too many unpenalised columns to copy; nor for margin losses with unpenalised columns besides
     the intercept, or with a nonconvex penalty.
     """
+    if not path.design.is_whole:
+        raise ValueError(
+            "the duality gap is not supported for a distributed design; compare the objective of "
+            "runs with more iterations, or use a design in local memory"
+        )
     gaps = np.full(path.n_iter + 1, math.inf)
     unknown = contextlib.suppress(_NoBoundError, NotImplementedError)
     if isinstance(path.maps, ProximalMaps):

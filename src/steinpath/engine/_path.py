@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
@@ -120,7 +119,7 @@ class Path:
     @cached_property
     def fitted(self) -> Array:
         """Fitted values of each iterate."""
-        return self.above_level(self.products)
+        return self.above_level(self.products_at(slice(None)))
 
     def products_at(self, t: slice) -> Array:
         """``X b^t`` of some iterates: their fitted values minus the constant `level`."""
@@ -141,8 +140,7 @@ class Path:
     @cached_property
     def objective(self) -> Array:
         """Loss plus penalty of each iterate."""
-        values = [self.objective_at(t) for t in range(self.n_iter + 1)]
-        return namespace(self.response).stack(values)
+        return self.design.on_blocks(_objective, self)
 
     def objective_at(self, t: int) -> Array:
         """Loss plus penalty of one iterate."""
@@ -154,7 +152,7 @@ class Path:
     @cached_property
     def gap(self) -> Array:
         """Duality gap of each iterate: an upper bound on its objective minus the minimum."""
-        return duality_gap(self)
+        return self.design.on_blocks(duality_gap, self)
 
     @property
     def data(self) -> RunData:
@@ -269,21 +267,6 @@ class Path:
         return "" if kind == "float64" else f", {kind}"
 
 
-class RemotePath(Path, ABC):
-    """A path whose rows are on other machines, where its risk is estimated."""
-
-    def _repr_html_(self) -> str:
-        if "iterates" in self.__dict__:
-            return super()._repr_html_()
-        # without a chart, for which all iterates would have to be fetched
-        return fragment("Path (rows on a cluster)", self._facts())
-
-    @abstractmethod
-    def estimate_risk(self, options: Any, rng: Any) -> Any:
-        """Do as `steinpath.estimate_risk`, with validated `RiskOptions`."""
-
-    @abstractmethod
-    def coefficient_intervals(
-        self, times: Any, features: Any, level: float, rng: Any, options: Any
-    ) -> Any:
-        """Do as `steinpath.coefficient_intervals`, for several iterations."""
+def _objective(path: Path) -> Array:
+    values = [path.objective_at(t) for t in range(path.n_iter + 1)]
+    return namespace(path.response).stack(values)

@@ -19,9 +19,9 @@ from steinpath._support.validation import (
 )
 from steinpath.algorithms._base import Algorithm, ProximalAlgorithm
 from steinpath.algorithms._family import ChambollePock
+from steinpath.algorithms._recursion import Recursion
 from steinpath.design._conversion import as_design
 from steinpath.design._dense import DenseDesign, StackedDesign
-from steinpath.design._remote import RemoteDesign
 from steinpath.design._transformed import InterceptDesign
 from steinpath.engine._batch import Batch
 from steinpath.engine._data import RunData, prepare
@@ -110,13 +110,26 @@ def run(
     n_iter = check_count("n_iter", n_iter)
     if stop is not None:
         _check_rule(stop)
-    design = as_design(X)
-    if isinstance(design, RemoteDesign):
-        path: Path = design.run(
-            y, loss, penalty, algorithm, n_iter, fit_intercept, stop, sample_weight
-        )
-        return path
-    data = prepare(design, y, loss, fit_intercept, sample_weight)
+    data = prepare(as_design(X), y, loss, fit_intercept, sample_weight)
+    path: Path = data.design.on_blocks(run_data, data, penalty, algorithm, n_iter, stop)
+    return path
+
+
+def run_data(
+    data: RunData,
+    penalty: Penalty,
+    algorithm: Algorithm,
+    n_iter: int,
+    stop: StoppingRule | None = None,
+) -> Path:
+    """Do as `run`, with checked data."""
+    if not data.design.is_whole:
+        if stop is not None:
+            raise ValueError("stop is not supported for a distributed design; omit it")
+        if isinstance(algorithm, Recursion):
+            raise ValueError(
+                "Recursion is not supported for a distributed design: its maps need all rows"
+            )
     batch = start(data, penalty, algorithm)
     if stop is None:
         return batch.extended(n_iter)[0]

@@ -45,12 +45,11 @@ from steinpath.design._conversion import (
     remote_rows,
 )
 from steinpath.design._memmap import BlockDesign, needs_blocks
-from steinpath.design._remote import RemoteDesign
-from steinpath.design._transformed import InterceptDesign
 from steinpath.engine._batch import Batch, DeferredBatch
 from steinpath.engine._data import RunData, enough_precision, prepare
 from steinpath.engine._gap import not_converged
 from steinpath.engine._path import Path
+from steinpath.engine._run import run_data
 from steinpath.estimators._fit import (
     CallbackSupportMixin,
     PreparedRows,
@@ -317,14 +316,14 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             X, y = validate_data(self, X, y, **_accepted(X), y_numeric=True, ensure_min_samples=2)
         return X, y, sample_weight
 
-    def _check_remote(self, given: Any, design: RemoteDesign, y: Any, sample_weight: Any) -> Array:
+    def _check_remote(self, given: Any, design: Design, y: Any, sample_weight: Any) -> Array:
         """Return the responses of rows on a cluster; store the names of the columns."""
         for name, value in (("sample_weight", sample_weight), ("warm_start", self.warm_start)):
             if value is not None and value is not False:
                 raise ValueError(f"{name} is not available for rows on a cluster; omit it")
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but y is None")
-        y = check_response(y.compute() if hasattr(type(y), "compute") else y, design)
+        y = check_response(y, design)
         if len(y) < 2:
             raise ValueError(f"X has n_samples = {len(y)}; at least 2 are required")
         self.n_features_in_ = design.shape[1]
@@ -376,8 +375,8 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         own = make_penalty(self._penalty(), lams[0])
         lengths = [_FIRST * 2**k for k in range(int(math.log2(_MOST // _FIRST)) + 1)]
         batch = None
-        if not isinstance(design, RemoteDesign):
-            data = prepare(design, rows.y, self.loss_, self.fit_intercept, rows.weights)
+        data = prepare(design, rows.y, self.loss_, self.fit_intercept, rows.weights)
+        if not design.is_remote:
             batch = start_all(data, self._penalty(), lams, algorithm)
             batch = self._continued(batch) if self.warm_start else batch
             lengths, watch = growing_horizons(batch), progress.watch(rows, data, batch.n_iter)
@@ -385,8 +384,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             lengths = [max(iterate, 1) if n_iter is None else n_iter]
         for length in lengths:
             if batch is None:
-                how = algorithm, length, self.fit_intercept, None, None
-                path: Path = design.run(rows.y, self.loss_, own, *how)  # type: ignore[attr-defined]
+                path: Path = data.design.on_blocks(run_data, data, own, algorithm, length)
             else:
                 batch = batch.extended(length, watch) if length > batch.n_iter else batch
                 path = batch[0]
@@ -502,7 +500,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         coef = self.coef_ if self.coef_.ndim == 1 else self.coef_.T
         xp = namespace(coef)
         with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
-            if isinstance(X, RemoteDesign):
+            if isinstance(X, Design):
                 products = X.matmat(coef)
             elif needs_blocks(X):
                 products = BlockDesign(X).matmat(coef)
@@ -520,7 +518,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 
     def _features(self, X: Any, method: str) -> Any:
         """Return validated features of new rows; ``method`` is the name of the calling method."""
-        if isinstance(X, RemoteDesign):
+        if isinstance(X, Design):
             if X.shape[1] != self.n_features_in_:
                 raise ValueError(
                     f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
@@ -739,11 +737,11 @@ def _prefixed(text: str, prefix: str) -> str:
 
 def _run_again(data: RunData, penalty: Penalty, algorithm: Any, n_iter: int) -> Path:
     """Return a path whose iterates were not kept."""
-    features = data.design.features if isinstance(data.design, InterceptDesign) else data.design
-    if isinstance(features, RemoteDesign):
-        how = penalty, algorithm, n_iter, data.fit_intercept, None, None
-        path: Path = features.run(data.y[:, 0], data.loss, *how)
-        return path
+    path: Path = data.design.on_blocks(_run_from_start, data, penalty, algorithm, n_iter)
+    return path
+
+
+def _run_from_start(data: RunData, penalty: Penalty, algorithm: Any, n_iter: int) -> Path:
     return Batch.start(data, penalty, algorithm).extended(n_iter)[0]
 
 

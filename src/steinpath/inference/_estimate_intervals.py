@@ -20,7 +20,7 @@ from steinpath._support.validation import (
 )
 from steinpath.design._base import Design
 from steinpath.engine._batch import Batch
-from steinpath.engine._path import Path, RemotePath
+from steinpath.engine._path import Path
 from steinpath.engine._traces import row_squares_of
 from steinpath.inference._coefficient_intervals import CoefficientIntervals
 from steinpath.inference._debias import Debiased, debias
@@ -199,13 +199,20 @@ def intervals_along(
     """Do as `coefficient_intervals` at several iterations; scores are computed once."""
     check_instance("path", path, Path, "sp.run(X, y, loss, penalty)")
     options = covariance, precision, row_scale, groups, scores, names
-    if isinstance(path, RemotePath):
-        remote: list[CoefficientIntervals] = path.coefficient_intervals(
-            times, features, level, rng, options
-        )
-        return remote
-    rngs = [check_rng(rng)]
-    at_times = _intervals(Batch.of(path), [path], times, features, level, rngs, *options)
+    args = path, times, features, level, check_rng(rng), *options
+    intervals: list[CoefficientIntervals] = path.design.on_blocks(_intervals_of_path, *args)
+    return intervals
+
+
+def _intervals_of_path(
+    path: Path,
+    times: Sequence[int | None],
+    features: Any,
+    level: float,
+    rng: np.random.Generator,
+    *options: Any,
+) -> list[CoefficientIntervals]:
+    at_times = _intervals(Batch.of(path), [path], times, features, level, [rng], *options)
     return [intervals for (intervals,) in at_times]
 
 

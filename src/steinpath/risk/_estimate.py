@@ -23,7 +23,7 @@ from steinpath._support.validation import (
     spawned,
 )
 from steinpath.engine._batch import Batch
-from steinpath.engine._path import Path, RemotePath
+from steinpath.engine._path import Path
 from steinpath.engine._traces import row_squares_of
 from steinpath.problem._scoring import (
     Criterion,
@@ -37,7 +37,7 @@ from steinpath.risk._fold_runs import FoldRuns, mean_and_error, mean_losses
 from steinpath.risk._interactions import Interactions
 from steinpath.risk._method_costs import cheapest
 from steinpath.risk._methods import METHODS, Estimate, by_folds, compressed
-from steinpath.risk._options import LEAVE_OUT, RiskOptions
+from steinpath.risk._options import LEAVE_OUT, NEED_ALL_ROWS, RiskOptions
 from steinpath.risk._problem import Problem, make_problems
 from steinpath.risk._scores import Fitted, score
 from steinpath.risk._splits import Splits
@@ -480,7 +480,9 @@ def estimate_risk(
         precision=precision,
         centered=centered,
     )
-    return estimate(path, options, rng)
+    check_instance("path", path, Path, "sp.run(X, y, loss, penalty)")
+    risk: Risk = path.design.on_blocks(estimate, path, options, check_rng(rng))
+    return risk
 
 
 def estimate(
@@ -499,9 +501,10 @@ def estimate(
     path.refuse_weights()
     if options.near is not None:
         check_count("near", options.near, low=0, high=path.n_iter)
-    if isinstance(path, RemotePath):
-        remote: Risk = path.estimate_risk(options, rng)
-        return remote
+    if options.method in NEED_ALL_ROWS and not path.design.is_whole:
+        raise ValueError(
+            f"method {options.method!r} is not supported for a distributed design; use 'compressed'"
+        )
     (problem,) = make_problems(Batch.of(path), options, [check_rng(rng)])
     options, method, audit = problem.options, options.method, options.audit
     if method == "auto":

@@ -15,6 +15,8 @@ from steinpath.risk._splits import Splits, check_cv, check_groups, read_splits
 METHOD_NAMES = ("compressed", "spectral", "exact", "hutchinson", "loo", "folds")
 #: Methods that leave rows out; the others assume independent rows.
 LEAVE_OUT = ("loo", "folds")
+#: Methods whose traces need all rows in one place.
+NEED_ALL_ROWS = ("exact", "hutchinson")
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,6 +45,8 @@ def make_problems(
                 same = problems and not path.fit_intercept
                 moments = problems[0].moments if same else second_moments(path, options.covariance)
             squares = row_squares_of(path, scale)
-        criterion = about_level(test_loss, path.y, path.level)
+        # class weights depend on the labels of all rows
+        y = path.data.all_y if path.loss.margin else path.y
+        criterion = about_level(test_loss, y, path.level)
         problems.append(Problem(path, options, criterion, rng, moments, squares))
     return problems

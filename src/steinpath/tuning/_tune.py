@@ -28,7 +28,6 @@ from steinpath.algorithms._base import ProximalAlgorithm
 from steinpath.algorithms._family import HalpernPDHG
 from steinpath.design._base import Design
 from steinpath.design._conversion import as_design
-from steinpath.design._remote import RemoteDesign
 from steinpath.engine._batch import Batch, DeferredBatch, run_all
 from steinpath.engine._data import RunData, prepare
 from steinpath.engine._loop import Watch
@@ -216,12 +215,31 @@ def search(
     ``resume`` returns runs of an earlier search in place of new ones, and ``watch`` a function to
     call after each iteration.
     """
-    if isinstance(design, RemoteDesign):
-        begin("tuning on the cluster", 0)
-        how = algorithm, fit_intercept, options, rng, rule, iterate, n_iter
-        found: Tuning = design.tune(y, loss, penalty, (lams, lam_ratio), *how)
-        return found
     data = prepare(design, y, loss, fit_intercept)
+    if design.is_remote:
+        begin("tuning on the cluster", 0)
+        resume = watch = None
+    grid = penalty, lams, lam_ratio
+    how = algorithm, options, check_rng(rng), n_iter, rule, iterate, resume, watch
+    tuning: Tuning = data.design.on_blocks(_search, data, *grid, *how)
+    return tuning
+
+
+def _search(
+    data: RunData,
+    penalty: PenaltyOf,
+    lams: Any,
+    lam_ratio: float | None,
+    algorithm: ProximalAlgorithm,
+    options: RiskOptions,
+    rng: np.random.Generator,
+    n_iter: int | None,
+    rule: str,
+    iterate: int | None,
+    resume: Callable[[Batch], Batch] | None,
+    watch: Callable[[RunData, int], Watch | None] | None,
+) -> Tuning:
+    """Do as `search`, with checked data."""
     lams = check_lams(data, penalty, lams, lam_ratio)
     batch = start_all(data, penalty, lams, algorithm)
     batch = batch if resume is None else resume(batch)

@@ -167,17 +167,8 @@ class Tuning:
 
     def adjust_for_selection(self) -> ChosenRisk:
         """Estimate the risk of the selected model; `chosen` has the result, computed once."""
-        context = self.context
-        with self._few_threads():
-            return risk_after_choice(
-                context.batch,
-                self.risks,
-                self.best,
-                SelectionRule(self.lams, self.rule, context.iterate),
-                context.options,
-                context.seed,
-                nested=self.stop != "interrupted",
-            )
+        chosen: ChosenRisk = self.path.design.on_blocks(_adjust_for_selection, self)
+        return chosen
 
     @property
     def best_risk(self) -> float:
@@ -220,8 +211,9 @@ class Tuning:
         self, members: Sequence[int], train: np.ndarray, at: Sequence[int]
     ) -> LeftOutModels:
         """Fit models to subsets of the rows: columns of ``train`` (n, K), at iterations ``at``."""
-        with self._few_threads():
-            return models_without(self.context.batch.unmoved().part(members), train, at)
+        args = self, list(members), train, list(at)
+        models: LeftOutModels = self.path.design.on_blocks(_models_without, *args)
+        return models
 
     def predict(self, X: Any) -> Array:
         """Predict the responses of new rows with the selected model.
@@ -436,3 +428,24 @@ class Tuning:
     def _stack(self, name: str) -> Array:
         arrays = [getattr(risk, name) for risk in self.risks]
         return namespace(*arrays).stack(arrays)
+
+
+def _adjust_for_selection(tuning: Tuning) -> ChosenRisk:
+    context = tuning.context
+    with tuning._few_threads():
+        return risk_after_choice(
+            context.batch,
+            tuning.risks,
+            tuning.best,
+            SelectionRule(tuning.lams, tuning.rule, context.iterate),
+            context.options,
+            context.seed,
+            nested=tuning.stop != "interrupted",
+        )
+
+
+def _models_without(
+    tuning: Tuning, members: Sequence[int], train: np.ndarray, at: Sequence[int]
+) -> LeftOutModels:
+    with tuning._few_threads():
+        return models_without(tuning.context.batch.unmoved().part(members), train, at)

@@ -1,6 +1,6 @@
 """Sessions on the workers of a Dask cluster.
 
-A session is the result of a Dask task that depends on its block, and each request is a task that
+A session is the result of a Dask task that depends on its block, and each message is a task that
 depends on the session. Dask therefore reloads lost blocks, recreates their sessions, and ends
 sessions without references. This module only has to detect lost workers.
 """
@@ -11,9 +11,10 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
+from copy import copy
 from functools import lru_cache
 from typing import Any
 from uuid import uuid4
@@ -21,64 +22,51 @@ from uuid import uuid4
 from threadpoolctl import ThreadpoolController
 
 from steinpath._support.source_hash import NUMERICAL, source_hash
-from steinpath.cluster._blocks import Facts, facts_of
-from steinpath.cluster._conversation import OutOfStep, Request, WorkerLost, worker_lost
-from steinpath.cluster._sessions import Answer, Lost, Session
-from steinpath.cluster._shares import Place
+from steinpath.cluster._blocks import BlockInfo, info_of
+from steinpath.cluster._calls import OutOfStep, WorkerLost, worker_lost
+from steinpath.cluster._session import Answer, Lost, Session
 
 # Seconds between checks of the workers, seconds to wait for the replacement of a lost worker, and
 # maximum number of seconds without any workers.
 _POLL, _RETURN, _PATIENCE = 1.0, 10.0, 300.0
-# Replaying the whole log to a new session is a large message, which is intended.
+# Messages may be large, which is intended.
 _LARGE = {"distributed.admin.large-graph-warning-threshold": "1 TiB"}
 
 
 class DaskCarrier:
-    """Sends requests to sessions on Dask workers; see `steinpath.cluster._conversation`.
+    """Carries messages to sessions on Dask workers; see `steinpath.cluster._calls`.
 
-    Parameters
-    ----------
-    client : distributed.Client
-        Client of the cluster.
-    blocks : sequence of distributed.Future
-        Validated blocks of rows.
-    facts : sequence of Facts
-        Properties of the blocks when they were validated; a reloaded block must match.
-    names : sequence of str
-        Names of the blocks in messages.
-    places : sequence of Place
-        Positions of the blocks among all rows.
-    dtype : str
-        Precision of all blocks.
+    A block that is loaded again must have the same properties ``infos`` as before.
     """
 
     def __init__(
         self,
         client: Any,
         blocks: Sequence[Any],
-        facts: Sequence[Facts],
+        infos: Sequence[BlockInfo],
         names: Sequence[str],
-        places: Sequence[Place],
+        bounds: Sequence[int],
         dtype: str,
     ):
-        self.names = names
-        self._client = client
+        self.names, self._client = names, client
         self._args = [
-            (block, place, dtype, own, name)
-            for block, place, own, name in zip(blocks, places, facts, names, strict=True)
+            (block, k, bounds, dtype, info, name)
+            for k, (block, info, name) in enumerate(zip(blocks, infos, names, strict=True))
         ]
-        self._sessions: dict[int, Any] = {}
-        self._where: dict[int, str] = {}  # worker address of each session
-        self._crew = 0  # last known number of workers
+        self._sessions: list[Any] = []
+        self.addresses: list[str] = []  # of the worker of each session
+        self._n_workers = 0  # last known number of workers
 
-    def forget(self) -> None:
-        """End all sessions; later requests start new ones."""
-        self._sessions, self._where = {}, {}
+    def restart(self) -> None:
+        """End all sessions; the next message starts new ones."""
+        self._sessions, self.addresses = [], []
 
-    def exchange(self, requests: Mapping[int, Request]) -> dict[int, Answer]:
-        """Return the answers to requests, by block."""
+    def exchange(self, position: int, messages: Sequence[Any]) -> list[Answer]:
+        """Return the answers of all blocks to their messages."""
         try:
-            return self._exchange(requests)
+            if not self._sessions:
+                self._open()
+            return self._exchange(position, messages)
         except Exception as error:
             if self._client.status == "running" or isinstance(error, WorkerLost):
                 raise
@@ -87,41 +75,34 @@ class DaskCarrier:
                 "create a new client, design and path"
             ) from error
 
-    def _exchange(self, requests: Mapping[int, Request]) -> dict[int, Answer]:
-        if not self._sessions:
-            self._open(list(requests))
-        # a request to a known session must run on the worker of that session
-        bound = {k: self._where[k] for k, request in requests.items() if request.before is not None}
-        waiting = self._submit(requests, bound)
-        answers: dict[int, Answer] = {}
-        gathering = _Gathering(self._client, list(waiting.values()))
-        alone_since = None
-        while waiting:
+    def _exchange(self, position: int, messages: Sequence[Any]) -> list[Answer]:
+        # the first message may follow a session to another worker, later ones must not
+        bound = position > 1
+        waiting = self._submit(position, messages, bound)
+        answers = _Gathering(self._client, waiting)
+        no_workers_since = None
+        while True:
             try:
-                found = gathering.poll()
+                found = answers.poll()
             except Exception as error:
                 raise self._explained(error, waiting) from None
             if found is not None:
-                for k, (answer, address) in zip(waiting, found, strict=True):
-                    answers[k], self._where[k] = answer, address
-                break
+                self.addresses = [address for _, address in found]
+                return [answer for answer, _ in found]
             workers = self._client.nthreads()
-            alone_since = None if workers else alone_since or time.monotonic()
-            if alone_since is not None and time.monotonic() - alone_since > _PATIENCE:
+            no_workers_since = None if workers else no_workers_since or time.monotonic()
+            if no_workers_since is not None and time.monotonic() - no_workers_since > _PATIENCE:
                 raise _no_workers()
-            gone = [k for k in waiting if bound.get(k) not in (None, *workers)]
-            if gone:
+            lost = [bound and address not in workers for address in self.addresses]
+            if any(lost):
                 # otherwise they would wait forever and keep their sessions and blocks alive
-                self._client.cancel([waiting[k] for k in gone])
-                for k in gone:
-                    del waiting[k]
-                    answers[k] = Lost()
-                gathering = _Gathering(self._client, list(waiting.values()))
-                self._open_again(gone)
-        return answers
+                self._client.cancel(waiting)
+                return [Lost(gone) for gone in lost]
 
-    def _open(self, blocks: Sequence[int]) -> None:
+    def _open(self) -> None:
         """Start sessions on the workers that hold the blocks, or on others if those are full."""
+        with suppress(TimeoutError):  # replacements of lost workers may appear in time
+            self._client.wait_for_workers(max(self._n_workers, 1), timeout=_RETURN)
         until = time.monotonic() + _PATIENCE
         while not (threads := self._client.nthreads()):  # a new worker may be lost again
             if time.monotonic() > until:
@@ -129,70 +110,67 @@ class DaskCarrier:
             with suppress(TimeoutError):
                 self._client.wait_for_workers(1, timeout=_POLL)
             time.sleep(0.05)
-        self._crew = max(self._crew, len(threads))
-        holders = self._client.who_has([self._args[k][0] for k in blocks])
-        kept = [where for k, where in self._where.items() if k not in blocks]
-        for k in blocks:
-            block = self._args[k][0]
-            there = [where for where in holders.get(block.key, ()) if where in threads]
-            share = len(self._args) / sum(threads.values())
-            room = [where for where in there if kept.count(where) < share * threads[where]]
-            least = sorted(threads, key=lambda where: kept.count(where) / threads[where])
-            self._where[k] = (room or least)[0]
-            kept.append(self._where[k])
-            self._sessions[k] = self._client.submit(
+        self._n_workers = max(self._n_workers, len(threads))
+        holders = self._client.who_has([args[0] for args in self._args])
+        most = len(self._args) / sum(threads.values())  # sessions per thread
+        for args in self._args:
+            used = self.addresses
+            holding = [where for where in holders.get(args[0].key, ()) if where in threads]
+            free = [where for where in holding if used.count(where) < most * threads[where]]
+            least = min(threads, key=lambda where: self.addresses.count(where) / threads[where])
+            self.addresses.append(free[0] if free else least)
+            session = self._client.submit(
                 _session,
-                *self._args[k],
+                *args,
                 key=f"session-{uuid4().hex}",
                 pure=False,
-                workers=[self._where[k]],
+                workers=[self.addresses[-1]],
                 allow_other_workers=True,
             )
+            self._sessions.append(session)
 
-    def _open_again(self, blocks: Sequence[int]) -> None:
-        """Restart sessions whose workers were lost, on replacements if these appear in time."""
-        for k in blocks:
-            del self._sessions[k], self._where[k]
-        with suppress(TimeoutError):
-            self._client.wait_for_workers(self._crew, timeout=_RETURN)
-        self._open(blocks)
-
-    def _submit(self, requests: Mapping[int, Request], bound: Mapping[int, str]) -> dict[int, Any]:
+    def _submit(self, position: int, messages: Sequence[Any], bound: bool) -> list[Any]:
         from cloudpickle import dumps
         from dask import config
 
-        packed: dict[int, bytes] = {}  # most messages are common to all blocks
-        waiting = {}
-        for k, request in requests.items():
-            what = id(request.messages[0]) if len(request.messages) == 1 else -1 - k
-            if what not in packed:
-                packed[what] = dumps(request.messages, protocol=5)
+        packed: dict[int, bytes] = {}  # totals are common to all blocks
+        waiting = []
+        for session, message, address in zip(self._sessions, messages, self.addresses, strict=True):
+            if id(message) not in packed:
+                packed[id(message)] = dumps(message, protocol=5)
             with config.set(_LARGE):
-                waiting[k] = self._client.submit(
-                    _exchange,
-                    self._sessions[k],
-                    request.before,
-                    request.after,
-                    packed[what],
+                future = self._client.submit(
+                    _deliver,
+                    session,
+                    position,
+                    packed[id(message)],
                     _code(),
-                    key=f"exchange-{uuid4().hex}",
+                    key=f"message-{uuid4().hex}",
                     pure=False,
                     retries=0,
-                    workers=[bound[k]] if k in bound else None,
+                    workers=[address] if bound else None,
                 )
+            waiting.append(future)
         return waiting
 
-    def _explained(self, error: Exception, waiting: Mapping[int, Any]) -> Exception:
+    def _explained(self, error: Exception, waiting: Sequence[Any]) -> Exception:
         """Return an error with a helpful message for a failed task."""
         from distributed import KilledWorker
 
-        name = next((self.names[k] for k in waiting if waiting[k].status == "error"), "a block")
+        failed = (name for name, task in zip(self.names, waiting, strict=True) if _failed(task))
+        name = next(failed, "a block")
         if isinstance(error, KilledWorker):
             return WorkerLost(worker_lost(name, "repeatedly"))
         if isinstance(error, CancelledError):
             return WorkerLost("the cluster no longer has the blocks of X; create the design again")
+        # Dask keeps the error, whose traceback would keep the sessions
+        error = copy(error.with_traceback(None))
         error.add_note(f"(at {name})")
         return error
+
+
+def _failed(task: Any) -> bool:
+    return bool(task.status == "error")
 
 
 def _no_workers() -> WorkerLost:
@@ -205,13 +183,13 @@ class _Gathering:
     """Results of running tasks, polled repeatedly."""
 
     def __init__(self, client: Any, futures: Sequence[Any]):
-        self._client, self._futures = client, futures
+        self._client, self._futures = client, list(futures)
         self._task: asyncio.Task[list[Any]] | None = None
 
     def poll(self) -> list[Any] | None:
         """Wait briefly for the results; return None if they take longer."""
-        found: list[Any] | None = self._client.sync(self._poll)
-        return found
+        results: list[Any] | None = self._client.sync(self._poll)
+        return results
 
     async def _poll(self) -> list[Any] | None:
         if self._task is None:
@@ -223,14 +201,16 @@ class _Gathering:
         return self._task.result() if self._task.done() else None
 
 
-def _session(block: Any, place: Place, dtype: str, facts: Facts, name: str) -> Session:
+def _session(
+    block: Any, index: int, bounds: Sequence[int], dtype: str, info: BlockInfo, name: str
+) -> Session:
     """Start a session on the worker that holds its block."""
-    if facts_of(block) != facts:
+    if info_of(block) != info:
         raise RuntimeError(
             f"{name} was loaded again and its values have changed since the design was created; "
             "create the design and the path again"
         )
-    return Session(block, place, dtype)
+    return Session(block, index, bounds, dtype)
 
 
 def _code() -> str:
@@ -238,10 +218,8 @@ def _code() -> str:
     return source_hash(*NUMERICAL, "cluster")
 
 
-def _exchange(
-    session: Session, before: int | None, after: int, packed: bytes, code: str
-) -> tuple[Answer, str]:
-    """Pass a request to a session on its worker."""
+def _deliver(session: Session, position: int, packed: bytes, code: str) -> tuple[Answer, str]:
+    """Pass a message to a session on its worker; return its answer and the worker's address."""
     from cloudpickle import loads
     from distributed import get_worker
 
@@ -252,7 +230,7 @@ def _exchange(
             "install the same version for both and restart the worker"
         )
     with _few_threads(worker.state.nthreads):
-        return session.exchange(before, after, loads(packed)), worker.address
+        return session.exchange(position, loads(packed)), worker.address
 
 
 class _Limits:
