@@ -11,7 +11,7 @@ from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, ShuffleSplit
 import inputs
 import steinpath as sp
 from inputs import chance, count, mostly, number, one_of
-from judge import Refusal, check, check_finite, judged
+from outcomes import Refusal, check, check_finite, evaluate
 from steinpath._support.arrays import to_numpy
 from steinpath.estimators._base import PathEstimator
 
@@ -23,64 +23,50 @@ ESTIMATORS = tuple(
 
 ITERATIONS = (1, 2, 3, 7, 20, 20, 70)
 
+#: Values of parameters, some of them refused.
+VALUES = {
+    "alpha": (0.1, 1.0, "auto", 0.0, [0.5, 0.1], np.float32([0.3, 0.0]), [1.0, -1.0], 1e-30),
+    "n_alphas": (1, 2, 3, np.int64(2), "auto"),
+    "alpha_ratio": (None, 1e-3, 0.1, 0.5, 1e-300, 1.0, "x"),
+    "n_iter": ITERATIONS,
+    "select": ("risk", "last", 0, 1, 5, np.int64(1), 10**6),
+    "fit_intercept": (False, True),
+    "standardize": (False, True),
+    "method": ("auto", "folds", "loo", "compressed", "hutchinson", "exact", "spectral", None),
+    "row_scale": ("norm", "auto", None),
+    "audit": (0, 2, "folds"),
+    "cv": (
+        *(None, None, 2, 3, 5, KFold(3), TimeSeriesSplit(2), ShuffleSplit(2, random_state=0)),
+        *(LeaveOneOut(), GroupKFold(2), [(range(4), [4, 5])], [], "x", 1, KFold, [(1, 2, 3)]),
+    ),
+    "rule": ("min", "one_se"),
+    "verbose": (False, False, False, True),
+    "warm_start": (False, True),
+    "random_state": (None, 0, np.random.RandomState(0)),
+    "loss_params": (None, None, {}, {"delta": 2}, {"q": 0.9}, {"delta": -1}, {"x": 1}),
+}
+LOSSES = "lad", "huber", "square_root", "quantile", "squared", "logistic", "hinge", "squared_hinge"
+PENALTIES = "lasso", "ridge", "elastic_net", "mcp", "scad", "none", "group_lasso", "bad", sp.MCP
+
 #: What each parameter may be, as a function of the generator and the number of columns.
 PARAMETERS = {
-    "alpha": lambda rng, p: one_of(
-        rng,
-        (0.1, 1.0, "auto", 0.0, [0.5, 0.1], (1.0,), np.float32([0.3, 0.0]), [], [1.0, -1.0], 1e-30),
-    ),
-    "n_alphas": lambda rng, p: one_of(rng, (1, 2, 3, np.int64(2), "auto")),
-    "alpha_ratio": lambda rng, p: one_of(rng, (None, 1e-3, 0.1, 0.5, 1e-300, 1.0, "x")),
-    "n_iter": lambda rng, p: one_of(rng, ITERATIONS),
-    "select": lambda rng, p: one_of(rng, ("risk", "last", 0, 1, 5, np.int64(1), 10**6)),
-    "fit_intercept": lambda rng, p: chance(rng, 0.5),
-    "standardize": lambda rng, p: chance(rng, 0.5),
+    name: lambda rng, p, values=values: one_of(rng, values) for name, values in VALUES.items()
+} | {
     "algorithm": lambda rng, p: one_of(rng, (None, inputs.algorithm(rng))),
     "test_loss": lambda rng, p: inputs.test_loss(rng),
-    "method": lambda rng, p: one_of(
-        rng, ("auto", "folds", "loo", "compressed", "hutchinson", "exact", "spectral", None)
-    ),
-    "row_scale": lambda rng, p: mostly(rng, ("norm", "auto", None), ("x", -1.0, np.ones(3))),
-    "audit": lambda rng, p: mostly(rng, (0, 2, "folds"), (-1, 10**6, "x")),
-    "cv": lambda rng, p: one_of(
-        rng,
-        (
-            *(None, None, 2, 3, 5, KFold(3), TimeSeriesSplit(2), ShuffleSplit(2, random_state=0)),
-            *(LeaveOneOut(), GroupKFold(2), [(range(4), [4, 5])], [], "x", 1, KFold, [(1, 2, 3)]),
-        ),
-    ),
-    "rule": lambda rng, p: one_of(rng, ("min", "one_se")),
     "tol": lambda rng, p: number(rng, 0.0, 1.0, bad=0.0),
-    "verbose": lambda rng, p: chance(rng, 0.2),
-    "warm_start": lambda rng, p: chance(rng, 0.5),
-    "random_state": lambda rng, p: one_of(rng, (None, 0, np.random.RandomState(0))),
-    "loss": lambda rng, p: one_of(
-        rng,
-        (
-            *("lad", "huber", "square_root", "quantile", "squared"),
-            *("logistic", "hinge", "squared_hinge", inputs.loss(rng)),
-        ),
-    ),
+    "loss": lambda rng, p: one_of(rng, (*LOSSES, inputs.loss(rng))),
     "penalty": lambda rng, p: one_of(
         rng,
         (
-            *("lasso", "ridge", "elastic_net", "mcp", "scad", "none", "group_lasso", "bad"),
-            sp.MCP,
-            functools.partial(sp.SCAD, a=2.5),
+            *PENALTIES,
             functools.partial(sp.GroupLasso, groups=np.arange(p) % 2),
             functools.partial(sp.Lasso, weights=rng.random(p)),
             functools.partial(sp.ElasticNet, l1_ratio=number(rng, 0.0, 1.0)),
         ),
     ),
-    "loss_params": lambda rng, p: one_of(
-        rng, (None, None, {}, {"delta": 2}, {"q": 0.9}, {"epsilon": 0.1}, {"delta": -1}, {"x": 1})
-    ),
     "penalty_params": lambda rng, p: one_of(
-        rng,
-        (
-            *(None, None, {}, {"gamma": 2.5}, {"a": 3}, {"l1_ratio": 0.3}),
-            *({"weights": np.ones(p)}, {"lam": 1}, "x"),
-        ),
+        rng, (None, None, {}, {"gamma": 2.5}, {"a": 3}, {"weights": np.ones(p)}, {"lam": 1}, "x")
     ),
     "class_weight": lambda rng, p: inputs.class_weight(rng),
     "q": lambda rng, p: number(rng, 0.0, 1.0, bad=0.0),
@@ -101,7 +87,7 @@ def estimators(case):
     if refused:
         return refused
     if chance(rng, 0.05):
-        return judged(lambda: model.predict(data.X))
+        return evaluate(lambda: model.predict(data.X))
     outcome = _fit(case, model, data)
     if chance(rng, 0.5):
         case.note(first=outcome)
@@ -115,7 +101,7 @@ def estimators(case):
         return outcome
     other = inputs.problem(rng, wild=0.5)
     case.note(new_X=other.X)
-    predicted = judged(lambda: model.predict(other.X))
+    predicted = evaluate(lambda: model.predict(other.X))
     if not isinstance(predicted, Refusal):
         check(inputs.is_numeric(other.X), "predicts from what is no array of numbers")
         if not is_classifier(model):
@@ -146,7 +132,7 @@ def _change(case, model, data):
         drawn = (str(name) for name in rng.permutation(names)[: rng.integers(6)])
         return {name: count(rng, [PARAMETERS[name](rng, p)], bad=0.05) for name in drawn}
 
-    changed = judged(draw)  # a loss or an algorithm may be refused before any estimator sees it
+    changed = evaluate(draw)  # a loss or an algorithm may be refused before any estimator sees it
     if isinstance(changed, Refusal):
         return changed
     case.note(changed=changed)
@@ -161,7 +147,7 @@ def _fit(case, model, data):
     case.note(X=data.X, y=data.y, sample_weight=weights, groups=groups)
     handed = [(x, x.copy()) for x in (data.X, data.y, weights) if isinstance(x, np.ndarray)]
     before = _state(model)
-    outcome = judged(lambda: model.fit(data.X, data.y, sample_weight=weights, groups=groups))
+    outcome = evaluate(lambda: model.fit(data.X, data.y, sample_weight=weights, groups=groups))
     for now, then in handed:
         check(repr(now) == repr(then), "fit changed the caller's arrays")
     if isinstance(outcome, Refusal):
@@ -183,19 +169,9 @@ def _fit(case, model, data):
 def _groups(rng, y):
     """Labels of rows, some of them none."""
     n = len(y) if hasattr(y, "__len__") else 3
-    return one_of(
-        rng,
-        (
-            np.arange(n) % 4,
-            np.array(["a", "b", "c"])[np.arange(n) % 3],
-            (np.arange(n) > n // 2).tolist(),
-            np.zeros(n),
-            np.arange(n + 1),
-            np.full(n, np.nan),
-            "ab",
-            None,
-        ),
-    )
+    names = np.array(["a", "b", "c"])[np.arange(n) % 3]
+    good = np.arange(n) % 4, names, (np.arange(n) > n // 2).tolist(), np.zeros(n), None
+    return mostly(rng, good, (np.arange(n + 1), np.full(n, np.nan), "ab"), wrong=0.3)
 
 
 def _state(model):
@@ -231,26 +207,31 @@ def _check_fitted(model, data):
         check_finite("risk_path_", model.risk_path_)
         check_finite("best_risk_", model.best_risk_)
         check(not np.isnan(model.best_risk_stderr_), "best_risk_stderr_ is not a number")
-        bounds = judged(lambda: model.predict_interval(data.X, 0.5))
+        bounds = evaluate(lambda: model.predict_interval(data.X, 0.5))
         if not isinstance(bounds, Refusal):  # of too few rows
             check_finite("bounds", bounds)
             check(np.all(bounds[:, 0] <= bounds[:, 1]), "bounds cross")
-    predicted = judged(lambda: model.predict(data.X))
+    predicted = evaluate(lambda: model.predict(data.X))
     check(not isinstance(predicted, Refusal), f"what was fitted is refused: {predicted}")
     check_finite("predictions", to_numpy(predicted))
+    _check_linear(to_numpy(predicted), model, data)
+    if data.plain_y is not None and max(np.abs(data.plain_y).max(), np.abs(predicted).max()) < 1e6:
+        score = evaluate(lambda: model.score(data.X, data.y))
+        check(not isinstance(score, Refusal), f"what was fitted cannot be scored: {score}")
+        check_finite("score", score)
+
+
+def _check_linear(found, model, data):
+    """Predictions or decisions are X @ coef_ + intercept_, where X is known."""
     if data.plain_X is None:
         return
     with np.errstate(all="ignore"):
-        coef, intercept = model.coef_.astype(float), float(model.intercept_)
-        gap = np.abs(to_numpy(predicted) - (data.plain_X @ coef + intercept))
-        scale = np.abs(data.plain_X) @ np.abs(coef) + abs(intercept)
+        coef, intercept = model.coef_.astype(float).T, np.asarray(model.intercept_, float)
+        gap = np.abs(found.reshape(len(found), *coef.shape[1:]) - (data.plain_X @ coef + intercept))
+        scale = np.abs(data.plain_X) @ np.abs(coef) + np.abs(intercept)
         off = np.nanmax(gap / np.maximum(scale, 1e-300))
-    if data.plain_y is not None and max(np.abs(data.plain_y).max(), scale.max()) < 1e6:
-        score = judged(lambda: model.score(data.X, data.y))
-        check(not isinstance(score, Refusal), f"what was fitted cannot be scored: {score}")
-        check_finite("score", score)
     precision = 1e-5 if model.coef_.dtype == np.float32 else 1e-12
-    check(off < precision, f"predictions are not X @ coef_ + intercept_: off by {off:.2g}")
+    check(off < precision, f"it is not X @ coef_ + intercept_: off by {off:.2g}")
 
 
 def _check_classifier(model, data):
@@ -261,35 +242,26 @@ def _check_classifier(model, data):
     check(model.intercept_.shape == (rows,), f"intercept_ has shape {model.intercept_.shape}")
     check_finite("coef_", model.coef_)
     check_finite("intercept_", model.intercept_)
-    predicted = judged(lambda: model.predict(data.X))
+    predicted = evaluate(lambda: model.predict(data.X))
     check(not isinstance(predicted, Refusal), f"what was fitted is refused: {predicted}")
     check(np.isin(predicted, model.classes_).all(), "predictions are no classes")
-    decisions = to_numpy(judged(lambda: model.decision_function(data.X)))
+    decisions = to_numpy(evaluate(lambda: model.decision_function(data.X)))
     check_finite("decisions", decisions)
     best = decisions.argmax(axis=1) if n_classes > 2 else (decisions > 0).astype(int)
     check(np.array_equal(predicted, model.classes_[best]), "predictions are not the decisions")
     if hasattr(model, "predict_proba"):
-        shares = judged(lambda: model.predict_proba(data.X))
+        shares = evaluate(lambda: model.predict_proba(data.X))
         check(np.allclose(shares.sum(axis=1), 1), "probabilities do not add up to one")
         check(shares.min() >= 0, "probabilities are negative")
-    score = judged(lambda: model.score(data.X, data.y))
+    score = evaluate(lambda: model.score(data.X, data.y))
     check(not isinstance(score, Refusal) and 0 <= score <= 1, f"the score is {score}")
-    if data.plain_X is None:
-        return
-    with np.errstate(all="ignore"):
-        coef, intercept = model.coef_.astype(float), model.intercept_.astype(float)
-        linear = data.plain_X @ coef.T + intercept
-        gap = np.abs(decisions.reshape(linear.shape) - linear)
-        scale = np.abs(data.plain_X) @ np.abs(coef.T) + np.abs(intercept)
-        off = np.nanmax(gap / np.maximum(scale, 1e-300))
-    precision = 1e-5 if model.coef_.dtype == np.float32 else 1e-12
-    check(off < precision, f"decisions are not X @ coef_ + intercept_: off by {off:.2g}")
+    _check_linear(decisions, model, data)
 
 
 def _check_repeated(model, data, weights, groups):
     """A fresh estimator with the same parameters finds the same, whatever was fitted before."""
     again = clone(model)
-    other = judged(lambda: again.fit(data.X, data.y, sample_weight=weights, groups=groups))
+    other = evaluate(lambda: again.fit(data.X, data.y, sample_weight=weights, groups=groups))
     check(not isinstance(other, Refusal), f"fitted, but a clone is refused: {other}")
     several = is_classifier(model) and len(model.classes_) > 2
     for name in ("coef_", "intercept_", *(() if several else ("alpha_", "best_iter_"))):

@@ -8,7 +8,6 @@ reproduced by its surface and seed: ``python tests/fuzz/fuzz.py --surface run --
 import argparse
 import json
 import multiprocessing
-import multiprocessing.connection
 import os
 import signal
 import sys
@@ -16,15 +15,19 @@ import tempfile
 import time
 import traceback
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import numpy as np
 
-from judge import Finding, Refusal
+from outcomes import Finding, Refusal
 from surfaces import SURFACES, Case
 
 #: Seconds that a case may take; the slowest take about a second.
 LIMIT = 60
+#: Cases that a process is given at a time.
+CHUNK = 25
 
 
 def try_case(surface, seed, limit=LIMIT):
@@ -44,78 +47,44 @@ def try_case(surface, seed, limit=LIMIT):
                 result = SURFACES[surface](case)
             except Exception as error:
                 said = str(error) if isinstance(error, Finding) else traceback.format_exc()
-                outcome = {"outcome": "finding", "said": said, "tried": _readable(case.tried)}
+                tried = {name: f"{value!r:.400}" for name, value in case.tried.items()}
+                outcome = {"outcome": "finding", "said": said, "tried": tried}
             else:
                 refused = isinstance(result, Refusal)
-                outcome = {"outcome": "refused" if refused else "done"}
-                if refused:
-                    outcome["said"] = result.message
+                outcome = {"outcome": "refused", "said": result.message} if refused else {}
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
-    return outcome | {
-        "surface": surface,
-        "seed": seed,
-        "seconds": time.perf_counter() - started,
-    }
+    seconds = time.perf_counter() - started
+    return {"outcome": "done", "surface": surface, "seed": seed, "seconds": seconds} | outcome
 
 
-def _readable(tried):
-    def show(value):
-        array = isinstance(value, np.ndarray)
-        detail = f" of {value.dtype}, {value.shape}: " if array else " "
-        return f"{type(value).__name__}{detail}{value!r:.400}"
-
-    return {name: show(value) for name, value in tried.items()}
+def try_some(cases):
+    """Run several cases in one process."""
+    return [try_case(*case) for case in cases]
 
 
-def try_all(cases, jobs, limit=LIMIT):
-    """Run cases in several processes; yield their outcomes as they come.
+def try_all(cases, jobs, start="spawn"):
+    """Run cases in several processes; yield their outcomes.
 
-    A process that dies takes one case with it: the finding is named, and another takes over.
+    If a process dies, the cases that were not finished run again one at a time: the one that ends
+    its process is the finding.
     """
-    context = multiprocessing.get_context("spawn")
-    shards = [cases[k::jobs] for k in range(jobs)]
-    workers = {}
-    for shard in filter(None, shards):
-        _start(context, workers, shard, limit)
-    while workers:
-        for end in multiprocessing.connection.wait(list(workers)):
-            process, shard, done = workers[end]
+    context = multiprocessing.get_context(start)
+    chunks, alone = [cases[k : k + CHUNK] for k in range(0, len(cases), CHUNK)], []
+    with ProcessPoolExecutor(jobs, context) as pool:
+        for chunk, task in [(chunk, pool.submit(try_some, chunk)) for chunk in chunks]:
             try:
-                outcome = end.recv()
-            except EOFError:
-                process.join()
-                del workers[end]
-                left = shard[done:]
-                if left:  # it died in the middle of the first of these
-                    surface, seed = left[0]
-                    yield {
-                        "outcome": "finding",
-                        "said": f"the process died (exit code {process.exitcode})",
-                        "surface": surface,
-                        "seed": seed,
-                        "seconds": 0.0,
-                        "tried": {},
-                    }
-                    if left[1:]:
-                        _start(context, workers, left[1:], limit)
-            else:
-                workers[end] = process, shard, done + 1
-                yield outcome
-
-
-def _start(context, workers, shard, limit):
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(theirs, shard, limit), daemon=True)
-    process.start()
-    theirs.close()
-    workers[ours] = process, shard, 0
-
-
-def _work(end, shard, limit):
-    for surface, seed in shard:
-        end.send(try_case(surface, seed, limit))
+                yield from task.result()
+            except BrokenProcessPool:
+                alone += chunk
+    for surface, seed in alone:
+        with ProcessPoolExecutor(1, context) as pool:
+            try:
+                yield pool.submit(try_case, surface, seed).result()
+            except BrokenProcessPool:
+                about = {"surface": surface, "seed": seed, "seconds": 0.0, "tried": {}}
+                yield {"outcome": "finding", "said": "the process died"} | about
 
 
 def main():
@@ -125,7 +94,6 @@ def main():
     parser.add_argument("--seed", type=int, default=0, help="first seed")
     parser.add_argument("--surface", choices=SURFACES, action="append", help="all by default")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--json", type=Path, help="write a summary here")
     arguments = parser.parse_args()
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):  # a process per core is enough
         os.environ.setdefault(name, "1")
@@ -135,32 +103,21 @@ def main():
         for k in range(arguments.cases)
     ]
     outcomes, seconds = Counter(), Counter()
-    findings = 0
     for outcome in try_all(cases, max(1, arguments.jobs)):
         outcomes[outcome["surface"], outcome["outcome"]] += 1
         seconds[outcome["surface"]] += outcome["seconds"]
-        if outcome["outcome"] == "finding":
-            findings += 1
-            print(f"\n{outcome['surface']}, seed {outcome['seed']}: {outcome['said']}")
-            for name, value in outcome["tried"].items():
-                print(f"    {name} = {value}")
-            sys.stdout.flush()
-        elif arguments.cases == 1:
-            print(outcome)
+        if outcome["outcome"] == "finding" or arguments.cases == 1:
+            print(f"\n{outcome['surface']}, seed {outcome['seed']}: {outcome.get('said', 'done')}")
+            for name, value in outcome.get("tried", {}).items():
+                print(f"    {name} = {value}", flush=True)
+    kinds = "done", "refused", "finding"
     summary = {
-        surface: {kind: outcomes[surface, kind] for kind in ("done", "refused", "finding")}
+        surface: {kind: outcomes[surface, kind] for kind in kinds}
         | {"seconds": round(seconds[surface], 1)}
         for surface in surfaces
     }
     print(json.dumps(summary, indent=2))
-    if arguments.json:
-        arguments.json.write_text(
-            json.dumps(
-                {"seed": arguments.seed, "cases": arguments.cases, "surfaces": summary}, indent=2
-            )
-            + "\n"
-        )
-    sys.exit(findings > 0)
+    sys.exit(any(kind == "finding" for _, kind in outcomes))
 
 
 if __name__ == "__main__":

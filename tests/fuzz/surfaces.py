@@ -15,7 +15,7 @@ import steinpath as sp
 from estimator_surface import ITERATIONS, estimators
 from file_surfaces import commands, files
 from inputs import WRONG, chance, count, mostly, number, one_of
-from judge import Refusal, check, check_finite, judged
+from outcomes import Refusal, check, check_finite, evaluate
 from steinpath._support.arrays import to_numpy
 
 
@@ -57,7 +57,7 @@ def run(case, wild=0.3, weighted=0.15):
             arguments |= case.note(sample_weight=weights(size))
         return sp.run(data.X, data.y, **arguments)
 
-    path = judged(call)
+    path = evaluate(call)
     if isinstance(path, Refusal):
         return path
     check(inputs.is_numeric(data.X), "X is no array of numbers, and was not refused")
@@ -83,44 +83,41 @@ def run(case, wild=0.3, weighted=0.15):
     return path
 
 
+def some(rng, /, **options):
+    """Some of several options: those whose draw, of a probability and a function, happens."""
+    return {name: draw() for name, (often, draw) in options.items() if chance(rng, often)}
+
+
 def estimate_risk(case, wild=0.2):
     """An estimate: finite, not negative, its training error that of the path."""
     rng = case.rng
     path = run(case, wild, weighted=0.01)
     if isinstance(path, Refusal):
         return path
+    n, p = path.n_samples, path.n_features
+    methods = ("compressed", "spectral", "exact", "hutchinson", "loo", "folds", "auto")
+    covariance = np.eye(p) if chance(rng, 0.6) else np.cov(rng.standard_normal((p, 50)))
+    wrong = (-np.eye(p), np.ones((p + 1, p)), 1.0, np.nan * covariance, "x")
+    scales = None, "norm", "auto", np.ones(n), rng.random(n)
 
     def call():
-        n, p = path.n_samples, path.n_features
-        options = {}
-        if chance(rng, 0.2):
-            options["test_loss"] = inputs.test_loss(rng)
-        if chance(rng, 0.15):
-            covariance = np.eye(p) if chance(rng, 0.6) else np.cov(rng.standard_normal((p, 50)))
-            wrong = (-np.eye(p), np.ones((p + 1, p)), 1.0, np.nan * covariance, "x")
-            options["covariance"] = mostly(rng, (covariance,), wrong)
-        methods = ("compressed", "spectral", "exact", "hutchinson", "loo", "folds", "auto")
-        options["method"] = count(rng, methods, bad=0.03)
-        if chance(rng, 0.3):
-            options["row_scale"] = mostly(
-                rng, (None, "norm", "auto", np.ones(n), rng.random(n)), (np.zeros(n), -1.0, "x")
-            )
-        if chance(rng, 0.3):
-            options["audit"] = mostly(rng, (0, 2, 4, n, "folds"), (-1, 1, 10**6, "x", 2.5))
-        if chance(rng, 0.2):
-            options["n_probes"] = count(rng, (1, 2, 16, 40))
-        if chance(rng, 0.1):
-            options["probe_tol"] = number(rng, 0.0, 1.0)
-        if chance(rng, 0.1):
-            options["near"] = count(rng, (0, 1))
-        if chance(rng, 0.2):
-            options["precision"] = count(rng, ("float32", "float64"))
-        if chance(rng, 0.1):
-            options["centered"] = count(rng, (False, True))
-        options["rng"] = count(rng, (0, 1), bad=0.02)
+        options = some(
+            rng,
+            test_loss=(0.2, lambda: inputs.test_loss(rng)),
+            covariance=(0.15, lambda: mostly(rng, (covariance,), wrong)),
+            method=(1, lambda: count(rng, methods, bad=0.03)),
+            row_scale=(0.3, lambda: mostly(rng, scales, (np.zeros(n), -1.0, "x"))),
+            audit=(0.3, lambda: mostly(rng, (0, 2, 4, n, "folds"), (-1, 1, 10**6, "x", 2.5))),
+            n_probes=(0.2, lambda: count(rng, (1, 2, 16, 40))),
+            probe_tol=(0.1, lambda: number(rng, 0.0, 1.0)),
+            near=(0.1, lambda: count(rng, (0, 1))),
+            precision=(0.2, lambda: count(rng, ("float32", "float64"))),
+            centered=(0.1, lambda: count(rng, (False, True))),
+            rng=(1, lambda: count(rng, (0, 1), bad=0.02)),
+        )
         return sp.estimate_risk(path, **case.note(**options))
 
-    risk = judged(call)
+    risk = evaluate(call)
     if isinstance(risk, Refusal):
         return risk
     values = to_numpy(risk.values).astype(float)
@@ -130,9 +127,9 @@ def estimate_risk(case, wild=0.2):
     check(not np.isnan(to_numpy(risk.stderr)).any(), "a standard error is not a number")
     if case.tried.get("test_loss") is None and not risk.centered and risk.audit is None:
         check(values.min() >= 0 or risk.method == "folds", f"a risk is negative: {values.min()}")
-    warned = judged(lambda: risk.warnings)
+    warned = evaluate(lambda: risk.warnings)
     check(isinstance(warned, tuple), f"warnings: {warned}")
-    judged(lambda: repr(risk))
+    evaluate(lambda: repr(risk))
     for found in risk.diagnostics:
         check(not np.isnan(found.value), f"the diagnostic {found.name!r} is not a number")
     return risk
@@ -143,38 +140,28 @@ def tune(case):
     rng = case.rng
     data = inputs.problem(rng, wild=0.3)
     case.note(X=data.X, y=data.y)
+    penalties = sp.Lasso, sp.Ridge, sp.ElasticNet, sp.MCP, sp.SCAD
+    grids = 1, 2, 3, [0.5], [1.0, 0.1], [0.0], [1e-9, 1e9]
+    methods = "auto", "folds", "loo", "compressed"
 
     def call():
-        penalties = (sp.Lasso, sp.Ridge, sp.ElasticNet, sp.MCP, sp.SCAD)
-        options = case.note(
-            loss=inputs.loss(rng),
-            penalty=mostly(rng, penalties, (sp.Lasso(1.0), "lasso", sp.NoPenalty, None)),
-            lams=mostly(
-                rng,
-                (1, 2, 3, [0.5], [1.0, 0.1], [0.0], [1e-9, 1e9]),
-                ([0.1, np.nan], [], -1, "x", [0.0, 1e300], 10**400),
-            ),
-            n_iter=count(rng, ITERATIONS, bad=0.03),
-            fit_intercept=chance(rng, 0.5),
-            rng=0,
+        options = some(
+            rng,
+            loss=(1, lambda: inputs.loss(rng)),
+            penalty=(1, lambda: mostly(rng, penalties, (sp.Lasso(1.0), "lasso", None))),
+            lams=(1, lambda: mostly(rng, grids, ([0.1, np.nan], [], -1, "x", 10**400))),
+            n_iter=(1, lambda: count(rng, ITERATIONS, bad=0.03)),
+            fit_intercept=(1, lambda: chance(rng, 0.5)),
+            method=(0.3, lambda: mostly(rng, methods, ("spectral", "bad"))),
+            audit=(0.2, lambda: mostly(rng, (0, 2, "folds"), (10**9, -2))),
+            rule=(0.2, lambda: mostly(rng, ("min", "one_se"), ("x", None))),
+            iterate=(0.1, lambda: mostly(rng, (0, 1), (3, -1, 10**6))),
+            lam_ratio=(0.1, lambda: number(rng, 0.0, 1.0)),
+            algorithm=(0.1, lambda: inputs.algorithm(rng)),
         )
-        if chance(rng, 0.3):
-            options |= case.note(
-                method=mostly(rng, ("auto", "folds", "loo", "compressed"), ("spectral", "bad"))
-            )
-        if chance(rng, 0.2):
-            options |= case.note(audit=mostly(rng, (0, 2, "folds"), (10**9, -2)))
-        if chance(rng, 0.2):
-            options |= case.note(rule=mostly(rng, ("min", "one_se"), ("x", None)))
-        if chance(rng, 0.1):
-            options |= case.note(iterate=mostly(rng, (0, 1), (3, -1, 10**6)))
-        if chance(rng, 0.1):
-            options |= case.note(lam_ratio=number(rng, 0.0, 1.0))
-        if chance(rng, 0.1):
-            options |= case.note(algorithm=inputs.algorithm(rng))
-        return sp.tune(data.X, data.y, **options)
+        return sp.tune(data.X, data.y, rng=0, **case.note(**options))
 
-    tuning = judged(call)
+    tuning = evaluate(call)
     if isinstance(tuning, Refusal):
         return tuning
     check_finite("risk", to_numpy(tuning.risk))
@@ -186,99 +173,88 @@ def tune(case):
         contenders = to_numpy(tuning.risk)[np.asarray(tuning.settled, bool)]
         lowest = contenders.min()
         check(chosen <= lowest + 1e-6 * abs(lowest), "another contender is better")
-    judged(lambda: (tuning.warnings, repr(tuning)))
+    evaluate(lambda: (tuning.warnings, repr(tuning)))
     return tuning
 
 
 def others(case):
     """The functions beside the main ones: baselines, batches, matrices, strengths."""
     rng = case.rng
-    which = one_of(rng, ("lam_max", "batch", "baselines", "matrices", "simulate", "stop"))
-    case.note(which=which)
-    if which == "lam_max":
-        data = inputs.problem(rng)
-        case.note(X=data.X, y=data.y)
-        found = judged(
-            lambda: sp.lam_max(
-                data.X, data.y, inputs.loss(rng), inputs.penalty(rng, inputs.columns(data.X))
-            )
-        )
-        if not isinstance(found, Refusal):
-            check(found >= 0 and not np.isnan(found), f"lam_max is {found}")
-        return found
-    if which == "batch":
-        data = inputs.problem(rng)
-        X = np.stack([data.X] * 2) if isinstance(data.X, np.ndarray) else data.X
-        y = np.stack([data.y] * 2) if isinstance(data.y, np.ndarray) else data.y
-        case.note(X=X, y=y)
-        batch = judged(
-            lambda: sp.run_batch(
-                X,
-                y,
-                inputs.loss(rng),
-                inputs.penalty(rng, inputs.columns(data.X)),
-                n_iter=count(rng, ITERATIONS),
-            )
-        )
-        if isinstance(batch, Refusal):
-            return batch
-        risks = judged(lambda: sp.estimate_risk_batch(batch, rng=0))
-        for risk in () if isinstance(risks, Refusal) else risks:
-            check_finite("risk in a batch", to_numpy(risk.values))
-        return risks
-    if which == "simulate":
-        p, scale = count(rng, (1, 2, 5)), number(rng, 0.0, 10.0)
-        case.note(p=p, scale=scale)
-        noise = one_of(rng, ("t2", "gaussian", "cauchy", "bad", None))
-        return judged(
-            lambda: sp.simulate.paper_model(p, sp.simulate.Noise(noise, scale)).sample(
-                count(rng, (1, 2, 5)), np.random.default_rng(0)
-            )
-        )
-    if which == "stop":
-        data = inputs.problem(rng, wild=0.2)
-        case.note(X=data.X, y=data.y)
-        path = judged(
-            lambda: sp.run(
-                data.X,
-                data.y,
-                inputs.loss(rng),
-                inputs.penalty(rng, inputs.columns(data.X)),
-                n_iter=count(rng, (1, 5, 30)),
-                stop=one_of(
-                    rng,
-                    (sp.StopOnRisk(patience=count(rng, (1, 3)), rng=0), *WRONG[:4], sp.StopOnRisk),
-                ),
-            )
-        )
-        if not isinstance(path, Refusal):
-            check_finite("coef", to_numpy(path.coef))
-        return path
-    path = run(case, wild=0.2, weighted=0.0)
-    if isinstance(path, Refusal):
-        return path
-    if which == "matrices":
-        found = judged(
-            lambda: sp.correction_matrices(
-                path,
-                method=count(rng, ("exact", "hutchinson")),
-                n_probes=count(rng, (1, 3)),
-                rng=0,
-            )
-        )
-        for matrix in () if isinstance(found, Refusal) else found:
-            check(matrix is None or np.isfinite(to_numpy(matrix)).all(), "a matrix is not finite")
-        return found
-    found = judged(
-        one_of(
-            rng,
-            (
-                lambda: sp.cross_validate_path(path, count(rng, (2, 3, 5)), rng=0),
-                lambda: sp.leave_one_out_path(path),
-                lambda: sp.hold_out_path(path, number(rng, 0.0, 1.0), rng=0),
-            ),
-        )
+    which = one_of(rng, (lam_max, batch, simulate, stop, matrices, baselines))
+    case.note(which=which.__name__)
+    if which is simulate:
+        return simulate(case)
+    if which in (matrices, baselines):
+        path = run(case, wild=0.2, weighted=0.0)
+        return path if isinstance(path, Refusal) else which(rng, path)
+    data = inputs.problem(rng)
+    case.note(X=data.X, y=data.y)
+    return which(rng, data)
+
+
+def _model(rng, data):
+    """A loss and a penalty for some data."""
+    return inputs.loss(rng), inputs.penalty(rng, inputs.columns(data.X))
+
+
+def lam_max(rng, data):
+    found = evaluate(lambda: sp.lam_max(data.X, data.y, *_model(rng, data)))
+    if not isinstance(found, Refusal):
+        check(found >= 0 and not np.isnan(found), f"lam_max is {found}")
+    return found
+
+
+def batch(rng, data):
+    X, y = (
+        np.stack([each] * 2) if isinstance(each, np.ndarray) else each for each in (data.X, data.y)
     )
+    n_iter = count(rng, ITERATIONS)
+    paths = evaluate(lambda: sp.run_batch(X, y, *_model(rng, data), n_iter=n_iter))
+    if isinstance(paths, Refusal):
+        return paths
+    risks = evaluate(lambda: sp.estimate_risk_batch(paths, rng=0))
+    for risk in () if isinstance(risks, Refusal) else risks:
+        check_finite("risk in a batch", to_numpy(risk.values))
+    return risks
+
+
+def simulate(case):
+    rng = case.rng
+    p, scale, n = count(rng, (1, 2, 5)), number(rng, 0.0, 10.0), count(rng, (1, 2, 5))
+    noise = one_of(rng, ("t2", "gaussian", "cauchy", "bad", None))
+    case.note(p=p, scale=scale, n=n, noise=noise)
+    return evaluate(
+        lambda: sp.simulate.paper_model(p, sp.simulate.Noise(noise, scale)).sample(n, rng=0)
+    )
+
+
+def stop(rng, data):
+    def call():
+        rule = sp.StopOnRisk(patience=count(rng, (1, 3)), rng=0)
+        how = {"n_iter": count(rng, (1, 5, 30)), "stop": one_of(rng, (rule, *WRONG[:4]))}
+        return sp.run(data.X, data.y, *_model(rng, data), **how)
+
+    path = evaluate(call)
+    if not isinstance(path, Refusal):
+        check_finite("coef", to_numpy(path.coef))
+    return path
+
+
+def matrices(rng, path):
+    how = {"method": count(rng, ("exact", "hutchinson")), "n_probes": count(rng, (1, 3))}
+    found = evaluate(lambda: sp.correction_matrices(path, **how, rng=0))
+    for matrix in () if isinstance(found, Refusal) else found:
+        check(matrix is None or np.isfinite(to_numpy(matrix)).all(), "a matrix is not finite")
+    return found
+
+
+def baselines(rng, path):
+    calls = (
+        lambda: sp.cross_validate_path(path, count(rng, (2, 3, 5)), rng=0),
+        lambda: sp.leave_one_out_path(path),
+        lambda: sp.hold_out_path(path, number(rng, 0.0, 1.0), rng=0),
+    )
+    found = evaluate(one_of(rng, calls))
     if not isinstance(found, Refusal):
         check_finite("validation", to_numpy(found.values))
     return found

@@ -18,11 +18,7 @@ SKLEARN = re.compile(
     r"sklearn/(utils/(validation|multiclass|_param_validation|_tags)\.py|base\.py|model_selection/_split\.py)"
 )
 REFUSALS = (
-    ValueError,
-    TypeError,
-    OverflowError,
-    NotImplementedError,
-    FloatingPointError,
+    *(ValueError, TypeError, OverflowError, NotImplementedError, FloatingPointError),
     NotFittedError,
 )
 
@@ -39,7 +35,7 @@ class Refusal:
     message: str
 
 
-def judged(call):
+def evaluate(call):
     """Call something; return its result or a `Refusal`, or raise a `Finding`."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -49,21 +45,16 @@ def judged(call):
             result = refusal(error)
         except MemoryError as error:
             result = Refusal("MemoryError", str(error))
-        except RecursionError as error:
-            raise Finding(_told(error)) from error
         except Exception as error:
-            raise Finding(_told(error)) from error
+            raise Finding(_shown(error)) from error
     for warning in caught:
         # the package's own warnings are of the line that called it
         known = Path(warning.filename).is_relative_to(HERE) or (
             SKLEARN.search(warning.filename) and issubclass(warning.category, UserWarning)
         )
-        known = known or issubclass(warning.category, DataConversionWarning)
-        if not known:
-            raise Finding(
-                f"a warning leaks: {warning.category.__name__}: {warning.message} "
-                f"({warning.filename}:{warning.lineno})"
-            )
+        if not known and not issubclass(warning.category, DataConversionWarning):
+            said = f"{warning.category.__name__}: {warning.message}"
+            raise Finding(f"a warning leaks: {said} ({warning.filename}:{warning.lineno})")
     return result
 
 
@@ -74,19 +65,18 @@ def refusal(error):
     ours = raised.is_relative_to(SOURCE) and "raise" in _statement(frames[-1])
     theirs = any(SKLEARN.search(frame.filename) for frame in frames)
     if not (ours or theirs or raised.is_relative_to(HERE)):
-        raise Finding(f"from the depths: {_told(error)}") from error
+        raise Finding(f"from the depths: {_shown(error)}") from error
     if len(str(error)) < 12:
-        raise Finding(f"says nothing: {_told(error)}") from error
+        raise Finding(f"says nothing: {_shown(error)}") from error
     return Refusal(type(error).__name__, str(error))
 
 
 def _statement(frame):
-    """The source of the statement that a frame was in."""
     lines = Path(frame.filename).read_text(encoding="utf-8").splitlines()
-    return "\n".join(lines[frame.lineno - 1 : (frame.end_lineno or frame.lineno)])
+    return "\n".join(lines[frame.lineno - 1 : frame.end_lineno])
 
 
-def _told(error):
+def _shown(error):
     return "".join(traceback.format_exception(error)[-6:])
 
 
