@@ -18,21 +18,11 @@ _SKETCH = 24
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """Dual trajectory in a low-rank basis.
+    """Dual trajectory in a low-rank basis."""
 
-    Attributes
-    ----------
-    directions : Array of shape (n, r)
-        Orthonormal columns.
-    coordinates : Array of shape (n_iter, r)
-        ``coordinates[s - 1]`` belongs to ``u^s``.
-    sizes : ndarray of shape (r,)
-        Singular values of the trajectory in logarithmic time.
-    """
-
-    directions: Array
-    coordinates: Array
-    sizes: np.ndarray
+    directions: Array  # (n, r): orthonormal columns
+    coordinates: Array  # (n_iter, r): coordinates[s - 1] belongs to u^s
+    sizes: np.ndarray  # (r,): singular values of the trajectory in logarithmic time
 
     @property
     def rank(self) -> int:
@@ -56,24 +46,15 @@ def compress(
 
     Each ``u^s`` has the weight ``1/s``, as in an integral over logarithmic time. Otherwise the few
     early iterates, at which the risk has its minimum and the duals change most, would count too
-    little.
-
-    Parameters
-    ----------
-    batch : Batch
-        Paths.
-    rngs : sequence of numpy.random.Generator
-        Generators of the random sketches, one per member.
-    tol : float
-        Smallest singular value to keep, relative to the largest; 0 keeps a full basis.
+    little. Singular values below ``tol`` times the largest are dropped; 0 keeps a full basis.
     """
     duals, means = batch.states.u[:, 1:, :], batch.dual_means()
-    found: dict[int, Trajectory] = {}
+    trajectories: dict[int, Trajectory] = {}
     width = _SKETCH
-    while left := [k for k in range(len(rngs)) if k not in found]:
+    while left := [k for k in range(len(rngs)) if k not in trajectories]:
         parts = (duals, means)
         if len(left) < len(rngs):
-            parts = tuple(take(each, np.asarray(left)) for each in parts)
+            parts = tuple(take(part, np.asarray(left)) for part in parts)
         sketched = _Sketched(*parts, batch)
         if tol == 0 or 2 * width >= min(batch.n_iter, batch.n_samples):
             whole, bases = True, sketched.decompose()
@@ -82,11 +63,11 @@ def compress(
             draws = np.stack([rngs[k].standard_normal((batch.n_iter, width)) for k in left])
             bases = sketched.approximate(like(draws, duals))
         for place, k in enumerate(left):
-            directions, coordinates, sizes = (each[place, ...] for each in bases)
+            directions, coordinates, sizes = (array[place, ...] for array in bases)
             if whole or sizes[width // 2] <= tol * sizes[0]:
-                found[k] = Trajectory(directions, coordinates, sizes).leading(tol)
+                trajectories[k] = Trajectory(directions, coordinates, sizes).leading(tol)
         width *= 2
-    return [found[k] for k in range(len(rngs))]
+    return [trajectories[k] for k in range(len(rngs))]
 
 
 class _Sketched:
@@ -140,9 +121,8 @@ class _Sketched:
         rank = min(left.shape[-1], self._design.n_rows)
         left = left[..., ::-1][..., :rank].copy()
         sizes = np.sqrt(np.maximum(squares[..., ::-1][..., :rank], 0.0))
-        shown = np.where(
-            sizes > 1e-7 * sizes[..., :1], sizes, np.inf
-        )  # squares resolve no smaller ones
+        # squares resolve no smaller ones
+        shown = np.where(sizes > 1e-7 * sizes[..., :1], sizes, np.inf)
         right = xp.matrix_transpose(weighted) @ like(left / shown[..., None, :], weighted)
         coordinates = like(left * sizes[..., None, :], self._duals) / self._weights
         return cast(right, self._duals.dtype), coordinates, sizes

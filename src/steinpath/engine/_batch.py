@@ -49,16 +49,9 @@ class States(NamedTuple):
 
 
 class _Storage:
-    """Arrays with spare room that a longer run fills in.
+    """Known states in arrays with room for more iterations.
 
-    Parameters
-    ----------
-    states : States
-        Known states.
-    design : Design
-        Design that new arrays are created like.
-    room : int
-        Number of iterations to allocate. NumPy arrays take no memory before they are written to.
+    NumPy arrays take no memory before they are written to.
     """
 
     def __init__(self, states: States, design: Design, room: int):
@@ -133,16 +126,9 @@ class Batch(Sequence[Path]):
         return batch
 
     def extended(self, n_iter: int, watch: Watch | None = None, room: int = 0) -> Batch:
-        """Extend all runs to ``n_iter`` iterations without repeating earlier ones.
+        """Extend all runs to ``n_iter`` iterations in total, without repeating earlier ones.
 
-        Parameters
-        ----------
-        n_iter : int
-            Total number of iterations.
-        watch : callable, optional
-            Called after each iteration; the run ends if it returns True.
-        room : int, optional
-            Number of iterations to allocate, if the runs may be extended later without a copy.
+        With ``room`` for more iterations, the runs may be extended later without a copy.
         """
         assert self._past is not None
         storage = self._storage
@@ -278,43 +264,34 @@ class Batch(Sequence[Path]):
         """Return a batch of some members."""
         if list(members) == list(range(len(self))):
             return self
-        selected, data = np.asarray(members), self.data
+        selected, data, algorithm = np.asarray(members), self.data, self.algorithm
+        assert isinstance(algorithm, ProximalAlgorithm)  # others have a single member
+        alone = len(members) == 1
+        algorithm = algorithm.member(members[0]) if alone else algorithm.some(selected)
         y, level, design = data.y, data.level, data.design
         if y.shape[1] > 1:
-            y, level = take(y, selected, axis=1), level[selected]
+            y, level = _some(y, selected, axis=1), level[selected]
         if design.members > 1:
-            design = design.some(selected) if len(members) > 1 else design.member(members[0])
+            design = design.member(members[0]) if alone else design.some(selected)
         first, *others = (self.penalty.member(k) for k in members)
         penalty = first.beside(others)
         data = RunData(y, data.loss, design, level)
-        algorithm = self.algorithm
-        if isinstance(algorithm, ProximalAlgorithm):
-            algorithm = algorithm.some(selected)
-            maps: Maps = algorithm.maps(data.loss, data.own(penalty), data.rows)
-        else:
-            maps = self.maps
+        maps = algorithm.maps(data.loss, data.own(penalty), data.rows)
         states = States(*(_some(array, selected) for array in self.states))
         past = None if self._past is None else self._past.some(selected)
         return Batch(data, penalty, algorithm, maps, states, past)
 
     def _path(self, k: int) -> Path:
-        data, penalty, algorithm, maps = self.data, self.penalty, self.algorithm, self.maps
-        if len(self) > 1:
-            penalty = penalty.member(k)
-            assert isinstance(algorithm, ProximalAlgorithm)
-            algorithm = algorithm.member(k)
-            own = slice(k, k + 1) if data.y.shape[1] > 1 else slice(1)
-            data = RunData(data.y[:, own], data.loss, data.design.member(k), data.level[own])
-            maps = algorithm.maps(data.loss, data.own(penalty), data.rows)
+        one = self.part([k])
         return Path(
-            data.y[:, 0],
-            data.loss,
-            penalty,
-            algorithm,
-            data.design,
-            maps,
-            float(data.level[0]),
-            *(array[k, ...] for array in self.states),
+            one.data.y[:, 0],
+            one.data.loss,
+            one.penalty,
+            one.algorithm,
+            one.data.design,
+            one.maps,
+            float(one.data.level[0]),
+            *(array[0, ...] for array in one.states),
         )
 
     @overload
@@ -360,12 +337,12 @@ class Batch(Sequence[Path]):
         return namespace(*arrays).stack(arrays)
 
 
-def _some(array: Array, members: np.ndarray) -> Array:
-    """Return the states of some members, as a view if they are adjacent."""
+def _some(array: Array, members: np.ndarray, axis: int = 0) -> Array:
+    """Return the entries of some members, as a view if they are adjacent."""
     first, last = int(members[0]), int(members[-1]) + 1
     if np.array_equal(members, np.arange(first, last)):
-        return array[first:last, ...]
-    return take(array, members)
+        return array[first:last, ...] if axis == 0 else array[:, first:last, ...]
+    return take(array, members, axis=axis)
 
 
 def _as_block(states: Array) -> Array:
@@ -403,17 +380,7 @@ def members_at_a_time(batch: Batch, n_iter: int) -> int:
 
 
 def run_all(batch: Batch, n_iter: int, watch: Watch | None = None) -> Batch:
-    """Extend runs, or defer that if their states do not fit into memory.
-
-    Parameters
-    ----------
-    batch : Batch
-        Runs.
-    n_iter : int
-        Number of iterations.
-    watch : callable, optional
-        Called after each iteration, unless the runs are deferred.
-    """
+    """Extend runs, or defer that (without a watch) if their states do not fit into memory."""
     if len(batch) <= members_at_a_time(batch, n_iter):
         return batch.extended(n_iter, watch)
     return DeferredBatch(batch.unmoved(), n_iter)
@@ -424,16 +391,9 @@ class DeferredBatch(Batch):
 
     `part` computes some of them and keeps their states; a path is recomputed when its states are
     needed.
-
-    Parameters
-    ----------
-    batch : Batch
-        Runs at iteration 0.
-    n_iter : int
-        Number of iterations.
     """
 
-    def __init__(self, batch: Batch, n_iter: int):
+    def __init__(self, batch: Batch, n_iter: int):  # the batch is at iteration 0
         self.data, self.penalty, self.algorithm = batch.data, batch.penalty, batch.algorithm
         self.maps, self._unmoved, self._n_iter = batch.maps, batch, n_iter
         self._paths = {}

@@ -67,20 +67,9 @@ class ProbeColumns:
 
 
 def follow(linearization: Linearization, coordinates: Array, columns: ProbeColumns) -> Array:
-    """Compute the coefficients of the corrections in one pass of the tangents.
+    """Compute the coefficients (N + 1, members, k) of the corrections in one pass of the tangents.
 
-    Parameters
-    ----------
-    linearization : Linearization
-        Recursion of the tangents.
-    coordinates : Array of shape (N, members, k)
-        Coordinates of the duals in the direction of each column.
-    columns : ProbeColumns
-        Injections and readers.
-
-    Returns
-    -------
-    Array of shape (N + 1, members, k)
+    ``coordinates``, of shape (N, members, k), are those of the duals in the direction of a column.
     """
     dtype = columns.reader.dtype
     scale = 1.0 if columns.into_v is None else 1 / linearization.n_samples
@@ -112,15 +101,7 @@ def allocate(sizes: np.ndarray, n_probes: int) -> np.ndarray:
 
 
 class ProbeEstimates:
-    """Probes of one path: the direction of each, and its readings.
-
-    Parameters
-    ----------
-    trajectory : Trajectory
-        Directions.
-    row_squares : Array of shape (n,), optional
-        Squared row scales.
-    """
+    """Probes of one path: the direction of each, and its readings."""
 
     def __init__(self, trajectory: Trajectory, row_squares: Array | None):
         self.trajectory, self._row_squares = trajectory, row_squares
@@ -147,10 +128,10 @@ class ProbeEstimates:
         """Return coordinates of the duals in the directions of some probes: (N, probes)."""
         return take(self.trajectory.coordinates, labels, axis=1) / self._unit
 
-    def add(self, labels: np.ndarray, found: np.ndarray) -> None:
+    def add(self, labels: np.ndarray, coefficients: np.ndarray) -> None:
         """Store the results of `follow` for these coordinates."""
         self._labels = np.concatenate([self._labels, labels])
-        self._drawn.append(self._unit * found.astype(float))
+        self._drawn.append(self._unit * coefficients.astype(float))
 
     def corrections(self) -> CompressedCorrections:
         """Return the corrections estimated from all probes so far."""
@@ -176,31 +157,9 @@ class ProbeEstimates:
 class Compression:
     """Batch prepared for compressed corrections, with the probes drawn so far.
 
-    Parameters
-    ----------
-    batch : Batch
-        Paths.
-    moments : sequence of Array of shape (p, p), or of None
-        Second moments of a row of each member's design, if known.
-    row_squares : sequence of Array of shape (n,), or of None
-        Squared row scales.
-    n_probes : int, optional
-        Initial number of probes of each member; between 16 and 28 by default.
-    rngs : sequence of numpy.random.Generator
-        Generators of the sketch and of the probes of each member.
-    dtype : dtype
-        Precision of the tangents.
-    use_gram : bool, optional
-        Whether to propagate tangents with the Gram matrix; by default where that is cheaper.
-    span_tol : float, optional
-        Relative size of the smallest directions in the basis for rank-one Jacobians.
-
-    Attributes
-    ----------
-    estimates : list of ProbeEstimates
-        Estimates from the probes of each member.
-    first : int
-        Initial number of probes of each member.
+    Each member has its second moments of a row of the design and its squared row scales, if known,
+    and the generator of its sketch and probes. ``dtype`` is the precision of the tangents. They are
+    propagated with the Gram matrix (``use_gram``) by default where that is cheaper.
     """
 
     def __init__(
@@ -224,9 +183,8 @@ class Compression:
         trajectories = compress(batch, rngs, span_tol if use_gram else RANK_TOL)
         if use_gram:
             self._gram = self._linearization.design.gram()
-            self._linearization = Linearization(
-                batch
-            )  # so that a copy of X in another precision can be freed
+            # so that a copy of X in another precision can be freed
+            self._linearization = Linearization(batch)
             self._spans = [_with_constant(batch, each.directions) for each in trajectories]
             self.first += _MORE_WITH_GRAM * (n_probes is None)
         self.estimates = [
@@ -254,17 +212,11 @@ class Compression:
             linearization = Linearization(part, part.data.design.astype(precise))
         design = linearization.design
         size = design.n_rows if on_rows else design.shape[1]
-        probes = _side_by_side(
-            [
-                design.signs(self._rngs[k], size, len(new))
-                for k, new in zip(members, labels, strict=True)
-            ]
-        )
+        both = list(zip(members, labels, strict=True))
+        probes = _side_by_side([design.signs(self._rngs[k], size, len(new)) for k, new in both])
         if on_rows:
             probes = design.local(probes)
-        coordinates = _side_by_side(
-            [self.estimates[k].coordinates(new) for k, new in zip(members, labels, strict=True)]
-        )
+        coordinates = _side_by_side([self.estimates[k].coordinates(new) for k, new in both])
         columns = self._columns(design, members, probes, on_rows)
         if self._gram is not None:
             columns = columns.astype(self._gram.dtype)
@@ -275,11 +227,11 @@ class Compression:
             linearization.prepare()
             # these coordinates are the same in all processes
             run = partial(follow, linearization, coordinates, columns)
-            found = to_numpy(part.data.design.once(run))
+            coefficients = to_numpy(part.data.design.once(run))
         else:
-            found = to_numpy(follow(linearization, coordinates, columns))
-        for place, (k, new) in enumerate(zip(members, labels, strict=True)):
-            self.estimates[k].add(new, found[:, place, : len(new)])
+            coefficients = to_numpy(follow(linearization, coordinates, columns))
+        for place, (k, new) in enumerate(both):
+            self.estimates[k].add(new, coefficients[:, place, : len(new)])
 
     def _columns(
         self, design: Design, members: Sequence[int], probes: Array, on_rows: bool
@@ -335,21 +287,11 @@ def rows_are_less_noisy(batch: Batch, row_squares: Array | None) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class CompressedCorrections:
-    """Corrections in a low-rank basis.
+    """Corrections in a low-rank basis."""
 
-    Attributes
-    ----------
-    directions : Array of shape (n, r)
-        Directions times the squared row scales.
-    coefficients : Array of shape (N + 1, r)
-        Means over the probes.
-    variances : Array of shape (N + 1, r)
-        Variances of these means; directions are independent.
-    """
-
-    directions: Array
-    coefficients: Array
-    variances: Array
+    directions: Array  # (n, r): times the squared row scales
+    coefficients: Array  # (N + 1, r): means over the probes
+    variances: Array  # (N + 1, r): of these means; directions are independent
 
     def shift(self, t: slice) -> Array:
         """Return the corrections of some iterates, of shape (iterates, n)."""

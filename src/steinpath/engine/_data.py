@@ -25,27 +25,15 @@ _LARGE, _MODERATE, _USUAL_ITERATIONS = 3e7, 1e7, 100
 
 @dataclass(frozen=True, eq=False)
 class RunData:
-    """Data shared by runs that differ only in their penalties.
+    """Data shared by runs that differ only in their penalties."""
 
-    Attributes
-    ----------
-    y : Array of shape (n, 1) or (n, members)
-        Responses, in their own precision.
-    loss : Loss
-        Loss to minimise.
-    design : Design
-        Design of the recursion: X, or X centred with a column for the intercept.
-    level : ndarray of shape (1,) or (members,)
-        Constant fits to the responses if there is an intercept, else 0. They are subtracted in the
-        precision of y, since responses far from 0 may coincide in the precision of X.
-    offset : Array of shape (1,) or (members,), optional
-        Initial intercepts relative to the level; 0 by default.
-    """
-
-    y: Array
+    y: Array  # (n, 1) or (n, members): responses, in their own precision
     loss: Loss
-    design: Design
+    design: Design  # X, or X centred with a column for the intercept
+    #: Of shape (1,) or (members,): constant fits to the responses if there is an intercept, else 0.
+    #: Subtracted in the precision of y, as responses far from 0 may coincide in that of X.
     level: np.ndarray
+    #: Initial intercepts relative to the level, of the same shape; 0 by default.
     offset: Array | None = None
 
     @cached_property
@@ -114,18 +102,12 @@ class RunData:
             return bound, maps.for_rows(self.rows, 1)
 
     def without(self, left_out: np.ndarray, count: Any = None, copies: int = 1) -> RunData:
-        """Return the data of members that hold out rows, as if these rows did not exist.
+        """Return the data of K members that hold out rows, as if these rows did not exist.
 
         Columns are centred by the kept rows, which also determine the initial intercepts.
-
-        Parameters
-        ----------
-        left_out : ndarray of bool of shape (n, K)
-            Rows held out by each member, among all rows. These data must have a single member.
-        count : int or ndarray of int of shape (K,), optional
-            Sample sizes in the scaling of loss and steps; all rows by default.
-        copies : int, default=1
-            Number of copies of the set of members, one after the other.
+        ``left_out`` is of shape (n, K), among all rows; ``count`` is the sample size (of each
+        member) in the scaling of loss and steps, by default that of all rows. The set of members
+        is repeated ``copies`` times. These data must have a single member.
         """
         design = self.design
         if not isinstance(design, InterceptDesign):

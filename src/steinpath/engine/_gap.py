@@ -85,7 +85,7 @@ def _gaps(path: Path, maps: ProximalMaps) -> np.ndarray:
     spans = _spans(path, penalty)
     interior = _interior(path, loss, rows, penalty, spans[0])
     mean_w, mean_z = _RunningMean(), _RunningMean()
-    found = []
+    pieces = []
     together = min(max(_NUMBERS // sum(path.design.shape), 1), _ITERATES)
     for start in range(0, path.n_iter + 1, together):
         end = min(start + together, path.n_iter + 1)
@@ -102,8 +102,8 @@ def _gaps(path: Path, maps: ProximalMaps) -> np.ndarray:
             for w, z in vectors
             for span in spans
         ]
-        found.append(np.stack([to_numpy(each) for each in (primal, *bounds)]))
-    primal, *bounds = np.concatenate(found, axis=1)
+        pieces.append(np.stack([to_numpy(values) for values in (primal, *bounds)]))
+    primal, *bounds = np.concatenate(pieces, axis=1)
     dual = np.max(np.where(np.isfinite(bounds), bounds, -math.inf), axis=0)
     # zero, the initial dual, is feasible for every penalty
     dual = np.maximum.accumulate(dual) if penalty.convex else np.maximum(dual, dual[0])
@@ -144,14 +144,14 @@ def _interior(
     None if zero is in the interior, as for most losses; dividing by a number is then sufficient. No
     such vector is known for several unpenalised columns.
     """
-    found = loss.interior(rows)
-    if found is None:
+    interior = loss.interior(rows)
+    if interior is None:
         return None
     if not penalty.convex:
         raise _NoBoundError
-    xp = namespace(found)
-    w = cast(found, xp.float64)[:, None]
-    z = cast(path.design.adjoint(found[:, None]), xp.float64)
+    xp = namespace(interior)
+    w = cast(interior, xp.float64)[:, None]
+    z = cast(path.design.adjoint(interior[:, None]), xp.float64)
     if free is not None:
         w, z = free.corrected(w, z, xp.zeros_like(z))
     if float(loss.inside(w, w, rows)[0]) < 1:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from steinpath._support.arrays import in_own_precision, namespace
+from steinpath._support.arrays import Array, in_own_precision, namespace
 from steinpath._support.validation import (
     check_array,
     check_count,
@@ -20,6 +20,7 @@ from steinpath._support.validation import (
 from steinpath.algorithms._base import Algorithm, ProximalAlgorithm
 from steinpath.algorithms._family import ChambollePock
 from steinpath.algorithms._recursion import Recursion
+from steinpath.design._base import Design
 from steinpath.design._conversion import as_design
 from steinpath.design._dense import DenseDesign, StackedDesign
 from steinpath.design._transformed import InterceptDesign
@@ -108,8 +109,12 @@ def run(
     _check_penalty(penalty)
     check_instance("algorithm", algorithm, Algorithm, "sp.ChambollePock()")
     n_iter = check_count("n_iter", n_iter)
-    if stop is not None:
-        _check_rule(stop)
+    methods = (getattr(stop, name, None) for name in ("horizons", "judge"))
+    if stop is not None and (isinstance(stop, type) or not all(map(callable, methods))):
+        raise TypeError(
+            f"stop must be a rule such as sp.StopOnRisk(), an object with the methods horizons and "
+            f"judge; got {shown(stop)}"
+        )
     data = prepare(as_design(X), y, loss, fit_intercept, sample_weight)
     path: Path = data.design.on_blocks(run_data, data, penalty, algorithm, n_iter, stop)
     return path
@@ -139,15 +144,6 @@ def run_data(
         if done:
             break
     return path
-
-
-def _check_rule(stop: Any) -> None:
-    methods = (getattr(stop, name, None) for name in ("horizons", "judge"))
-    if isinstance(stop, type) or not all(map(callable, methods)):
-        raise TypeError(
-            f"stop must be a rule such as sp.StopOnRisk(), an object with the methods horizons and "
-            f"judge; got {shown(stop)}"
-        )
 
 
 def _check_penalty(penalty: Any) -> None:
@@ -220,8 +216,8 @@ def run_batch(
     penalties = _penalties(penalty)
     data = _data_of_members(X, y, loss, fit_intercept, len(penalties))
     members = max(data.y.shape[1], len(penalties))
-    for each in penalties:
-        data.own(each).check_size(data.design.shape[1])
+    for own in penalties:
+        data.own(own).check_size(data.design.shape[1])
     first, *others = penalties
     return start(data, first.beside(others), algorithm, members).extended(n_iter)
 
@@ -230,8 +226,8 @@ def _penalties(penalty: Any) -> list[Penalty]:
     """Return one penalty for all members, or one per member."""
     several = not isinstance(penalty, Penalty | type) and isinstance(penalty, Iterable)
     penalties: list[Any] = [*penalty] if several else [penalty]
-    for each in penalties:
-        check_instance("penalty", each, Penalty, "sp.Lasso(0.5)")
+    for own in penalties:
+        check_instance("penalty", own, Penalty, "sp.Lasso(0.5)")
     lam = getattr(penalties[0], "lam", None) if len(penalties) == 1 else None
     if isinstance(lam, np.ndarray):
         return [penalties[0].member(k) for k in range(len(lam))]
@@ -245,13 +241,29 @@ def _data_of_members(X: Any, y: Any, loss: Loss, fit_intercept: bool, n_penaltie
         for name, data in (("X", X), ("y", y))
     )
     if getattr(X, "ndim", 2) == 3:
-        return _with_designs_of_their_own(X, y, loss, fit_intercept, n_penalties)
-    return _with_one_design(X, y, loss, fit_intercept, n_penalties)
+        design, y = _designs_of_members(X, y, n_penalties)
+        members = [prepare(design.member(k), y[k, ...], loss, False) for k in range(y.shape[0])]
+    else:
+        y = read_array("y", y)
+        responses = [y] if y.ndim < 2 else [y[k, ...] for k in range(y.shape[0])]
+        _check_counts({"y": len(responses), "penalty": n_penalties})
+        design = as_design(X)
+        if design.weights is not None:
+            raise ValueError("batches do not support sample weights; use sp.run for each member")
+        members = [prepare(design, response, loss, False) for response in responses]
+    loss = members[0].loss  # adapted to the responses
+    if any(member.loss != loss for member in members):
+        raise ValueError(
+            "class_weight='balanced' gives the members of this batch different weights; pass a "
+            "dict of weights for all, or use sp.run for each member"
+        )
+    levels = [member.loss.start(member.y[:, 0]) if fit_intercept else 0.0 for member in members]
+    y = namespace(members[0].y).concat([member.y for member in members], axis=1)
+    return RunData(y, loss, InterceptDesign(design) if fit_intercept else design, np.array(levels))
 
 
-def _with_designs_of_their_own(
-    X: Any, y: Any, loss: Loss, fit_intercept: bool, n_penalties: int
-) -> RunData:
+def _designs_of_members(X: Any, y: Any, n_penalties: int) -> tuple[Design, Array]:
+    """Check matrices and responses, one of each per member."""
     X = check_array("X", X, ndim=3)
     check_magnitude("X", X)
     y = check_array("y", y, ndim=2, reference=in_own_precision(y, X))
@@ -260,57 +272,24 @@ def _with_designs_of_their_own(
             f"X is a batch of shape {tuple(X.shape)}, so y must have shape "
             f"{tuple(X.shape[:2])}; got {tuple(y.shape)}"
         )
-    if _same_count({"X": int(X.shape[0]), "penalty": n_penalties}) > X.shape[0]:
+    _check_counts({"X": int(X.shape[0]), "penalty": n_penalties})
+    if n_penalties > X.shape[0]:
         raise ValueError(
             f"X is a batch of one, but there are {n_penalties} penalties; pass X[0], of shape "
             "(n, p)"
         )
-    design: StackedDesign | DenseDesign = StackedDesign(X)
-    if X.shape[0] == 1:
-        design = DenseDesign.of_checked(X[0, ...])
-        design.has_gram = False  # so that it is estimated in the same way as in larger batches
-    return _together(
-        [prepare(design.member(k), y[k, ...], loss, False) for k in range(X.shape[0])],
-        design,
-        fit_intercept,
-    )
+    if X.shape[0] > 1:
+        return StackedDesign(X), y
+    design = DenseDesign.of_checked(X[0, ...])
+    design.has_gram = False  # so that it is estimated in the same way as in larger batches
+    return design, y
 
 
-def _with_one_design(X: Any, y: Any, loss: Loss, fit_intercept: bool, n_penalties: int) -> RunData:
-    y = read_array("y", y)
-    responses = [y] if y.ndim < 2 else [y[k, ...] for k in range(y.shape[0])]
-    _same_count({"y": len(responses), "penalty": n_penalties})
-    design = as_design(X)
-    if design.weights is not None:
-        raise ValueError("batches do not support sample weights; use sp.run for each member")
-    return _together(
-        [prepare(design, each, loss, False) for each in responses], design, fit_intercept
-    )
-
-
-def _together(members: Sequence[RunData], design: Any, fit_intercept: bool) -> RunData:
-    """Combine the data of members that were checked one by one."""
-    first, xp = members[0], namespace(members[0].y)
-    levels = [each.loss.start(each.y[:, 0]) if fit_intercept else 0.0 for each in members]
-    if any(each.loss != first.loss for each in members):
+def _check_counts(counts: dict[str, int]) -> None:
+    """Refuse arguments unless each has one entry, or one per member."""
+    several = {count for count in counts.values() if count != 1}
+    if len(several) > 1 or 0 in several:
+        given = ", ".join(f"{count} of {name}" for name, count in counts.items())
         raise ValueError(
-            "class_weight='balanced' gives the members of this batch different weights; pass a "
-            "dict of weights for all, or use sp.run for each member"
+            f"a batch requires one entry for all members, or one per member; got {given}"
         )
-    return RunData(
-        xp.concat([each.y for each in members], axis=1),
-        first.loss,
-        InterceptDesign(design) if fit_intercept else design,
-        np.array(levels),
-    )
-
-
-def _same_count(counts: dict[str, int]) -> int:
-    """Return the number of members; each argument has one entry, or one per member."""
-    several = {name: count for name, count in counts.items() if count != 1}
-    if len(set(several.values())) > 1 or 0 in several.values():
-        found = ", ".join(f"{count} of {name}" for name, count in counts.items())
-        raise ValueError(
-            f"a batch requires one entry for all members, or one per member; got {found}"
-        )
-    return max(several.values(), default=1)

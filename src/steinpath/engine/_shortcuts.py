@@ -52,20 +52,10 @@ def has_gram(path: Path | Batch) -> bool:
 class GramLinearization(Linearization):
     """Linearised recursion with dual tangents ``X μ + Y ζ + D δ`` stored as ``[μ; ζ; δ]``.
 
-    Y is an orthonormal basis of the duals that contains the directions of the rank-one parts.
-    Column ``j`` of D is injected into ``dv`` by column ``j`` of the feed; δ is a single row. Each
-    member has its own Y and D.
-
-    Parameters
-    ----------
-    batch : Batch
-        Paths that share X.
-    gram : Array of shape (p, p)
-        ``Xᵀ X``, in the precision of the tangents.
-    basis : Array of shape (n, members, q)
-        Bases Y.
-    injected : Array of shape (n, members, k), optional
-        Columns D, if anything is injected into ``dv``.
+    Y, of shape (n, members, q), is an orthonormal basis of the duals that contains the directions
+    of the rank-one parts. Column ``j`` of D, of shape (n, members, k), is injected into ``dv`` by
+    column ``j`` of the feed; δ is a single row. The paths share X, and ``gram`` is ``Xᵀ X`` in the
+    precision of the tangents.
     """
 
     def __init__(self, batch: Batch, gram: Array, basis: Array, injected: Array | None):
@@ -101,14 +91,13 @@ class GramLinearization(Linearization):
             self._tangents(first, min(first + self._length, self.n_iter + 1))
 
     def _differentiate(self, first: int, last: int) -> list[tuple[Tangent, Tangent]]:
-        found: list[tuple[Tangent, Tangent]] = []
         both = super()._differentiate(first, last)
-        jacobians = [dual.jacobian for dual, _ in both if isinstance(dual, ProximalTangent)]
-        inside = self._in_span(jacobians)
-        for (dual, primal), jacobian in zip(both, inside, strict=True):
-            assert isinstance(dual, ProximalTangent)
-            found.append((dual.by(jacobian), primal))
-        return found
+        duals = [dual for dual, _ in both if isinstance(dual, ProximalTangent)]
+        inside = self._in_span([dual.jacobian for dual in duals])
+        return [
+            (dual.by(jacobian), primal)
+            for dual, jacobian, (_, primal) in zip(duals, inside, both, strict=True)
+        ]
 
     def _in_span(self, jacobians: Sequence[Jacobian]) -> list[Jacobian]:
         rank_one = [each for each in jacobians if isinstance(each, RankOne)]
@@ -225,23 +214,15 @@ def has_spectrum(path: Path) -> bool:
 
 
 class SpectralLinearization(Linearization):
-    """Linearised recursion in the singular vectors of X, without the rank-one parts.
-
-    Parameters
-    ----------
-    path : Path
-        Path.
-    spectrum : Spectrum
-        Spectrum of its design.
-    """
+    """Linearised recursion in the singular vectors of X, without the rank-one parts."""
 
     def __init__(self, path: Path, spectrum: Spectrum):
         super().__init__(Batch.of(path))
         self.design = DiagonalDesign(spectrum.values)
 
     def _differentiate(self, first: int, last: int) -> list[tuple[Tangent, Tangent]]:
-        found = super()._differentiate(first, last)
-        return [(_without_rank_one(dual), _without_rank_one(primal)) for dual, primal in found]
+        both = super()._differentiate(first, last)
+        return [(_without_rank_one(dual), _without_rank_one(primal)) for dual, primal in both]
 
 
 def _without_rank_one(tangent: Tangent) -> Tangent:
@@ -278,20 +259,11 @@ class Spectrum:
 
     With an intercept, the constant column is the last singular vector. If X has more columns than
     rows, a single zero represents its null space.
-
-    Attributes
-    ----------
-    values : Array of shape (k,)
-        Singular values.
-    moments : Array of shape (k,), optional
-        ``vᵀ Σ v`` for the right singular vectors, or its sum over the null space.
-    row_squares : Array of shape (k,), optional
-        ``uᵀ diag(ρ²) u`` for the left singular vectors.
     """
 
     values: Array
-    moments: Array | None
-    row_squares: Array | None
+    moments: Array | None  # vᵀ Σ v for the right singular vectors; its sum over the null space
+    row_squares: Array | None  # uᵀ diag(ρ²) u for the left singular vectors
 
 
 def _decomposed(gram: Array) -> Array:
@@ -301,17 +273,7 @@ def _decomposed(gram: Array) -> Array:
 
 
 def spectrum(path: Path, moments: Array | None, row_squares: Array | None) -> Spectrum:
-    """Decompose the design of a path.
-
-    Parameters
-    ----------
-    path : Path
-        Path.
-    moments : Array of shape (p, p), optional
-        Second moments Σ of a row of the path's design.
-    row_squares : Array of shape (n,), optional
-        Squared row scales ρ².
-    """
+    """Decompose the design of a path, given second moments Σ of a row and squared row scales ρ²."""
     design = path.design
     n, p = design.whole_shape
     of_rows = n < p

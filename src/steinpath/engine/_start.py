@@ -84,9 +84,7 @@ def _objectives(data: RunData, penalties: list[Penalty], algorithm: PrimalDual) 
     iteration, past = Iteration(maps, data), beginning(data, len(penalties))
     p = data.design.shape[1] - data.fit_intercept
     sums = np.zeros(len(penalties))
-    with np.errstate(
-        over="ignore", invalid="ignore"
-    ):  # iterates of the actual run are checked later
+    with np.errstate(over="ignore", invalid="ignore"):  # iterates of the run are checked later
         steps = iterate(iteration, past, range(1, ITERATIONS + 1), maps.memory)
         for t, newest in enumerate(steps, 1):
             if t <= ITERATIONS - _LAST:

@@ -50,25 +50,13 @@ Coordinates = np.ndarray | None
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """A few iterations, and the part of the problem that they need.
+    """A few iterations, and the part of the problem that they need."""
 
-    Attributes
-    ----------
-    first : int
-        The first iteration.
-    design : Design
-        Active rows and columns of X.
-    rows, columns : Coordinates
-        Their indices.
-    dual, primal : list of Tangent
-        Derivatives, one per iteration, on these rows and columns.
-    """
-
-    first: int
-    design: Design
+    first: int  # iteration
+    design: Design  # the active rows and columns of X
     rows: Coordinates
     columns: Coordinates
-    dual: list[Tangent]
+    dual: list[Tangent]  # derivatives on these rows and columns, one per iteration
     primal: list[Tangent]
 
     @property
@@ -80,18 +68,8 @@ class Window:
 class Linearization:
     """Derivatives of the maps of a batch at its iterates.
 
-    Parameters
-    ----------
-    batch : Batch
-        Paths to differentiate at.
-    design : Design, optional
-        The batch's design in another precision, which is then that of the tangents.
-    keep : bool, default=False
-        Whether to keep the derivatives for another pass; they take the memory of another path.
-    window : int, optional
-        Iterations that share a copy of the active part of X.
-    worth_copying : float, optional
-        A part of X is copied if it is smaller than this share of X.
+    The design may be the batch's in another precision, which is then that of the tangents.
+    Derivatives that are kept for another pass take the memory of another path.
     """
 
     def __init__(
@@ -232,27 +210,17 @@ class Feed:
     Column ``k`` of ``into_eta``, times its weight in ``eta_weights(t)`` and divided by √n, is added
     to ``deta^t``; likewise ``into_v`` to ``dv^t``. A reading is the inner product of each column of
     a reader with that of ``db^t``, and for dual readers with that of ``du^t``.
-
-    Attributes
-    ----------
-    into_eta : Array of shape (p, members, k), optional
-    into_v : Array of shape (n, members, k), optional
-    readers : sequence of Array of shape (p, members, k)
-    dual_readers : sequence of Array of shape (n, members, k)
-    watch : callable, optional
-        Called with each iteration and ``du^t`` at the active rows.
-    eta_weights, v_weights : callable
-        Map an iteration to an array of shape (members, k), or to None for no injection.
-        ``v_weights(t)`` is called after the readings of iteration ``t`` were yielded, so it may
-        depend on them.
     """
 
-    into_eta: Array | None
-    into_v: Array | None
-    readers: Sequence[Array]
+    into_eta: Array | None  # (p, members, k)
+    into_v: Array | None  # (n, members, k)
+    readers: Sequence[Array]  # each (p, members, k)
+    #: Weights (members, k) at an iteration, None for no injection. Those of ``v`` may depend on the
+    #: readings of the same iteration.
     eta_weights: Callable[[int], Array | None]
     v_weights: Callable[[int], Array | None]
-    dual_readers: Sequence[Array] = ()
+    dual_readers: Sequence[Array] = ()  # each (n, members, k)
+    #: Called with each iteration and ``du^t`` at the active rows.
     watch: Callable[[int, Array], None] | None = None
 
     @property
@@ -285,7 +253,7 @@ class Feed:
         )
 
 
-def _rows_of(block: Array | None, coordinates: Coordinates) -> Array | None:
+def _rows_of(block: Array | None, coordinates: Coordinates) -> Any:
     return block if block is None or coordinates is None else take(block, coordinates)
 
 
@@ -294,12 +262,7 @@ def responses(
 ) -> Iterator[tuple[int, list[Array]]]:
     """Propagate a feed from iteration ``start`` to the end.
 
-    Yields
-    ------
-    t : int
-        Iteration.
-    readings : list of Array of shape (members, k)
-        One entry per reader.
+    Yields each iteration and its readings of shape (members, k), one per reader.
     """
     memory = linearization.memory
     length = start if memory is None else min(start, memory)

@@ -57,13 +57,7 @@ class CorrectionMatrices:
     row_squares: Array | None  # ρ², one per observation
 
     def weights(self, skip: int | None = None) -> Array:
-        """Return the correction weights: W if known, else the solution of ``K Ŵ = A``.
-
-        Parameters
-        ----------
-        skip : int, optional
-            Index of a probe to omit.
-        """
+        """Return W if known, else the solution of ``K Ŵ = A``; without one probe, if given."""
         if self.W is not None:
             return _mean_without(self.W, skip)
         assert self.K is not None
@@ -167,15 +161,11 @@ def compute_matrices(
     return CorrectionMatrices(W[0] if W else None, K, A / -root_n, rho_squared)
 
 
-@dataclass(frozen=True, eq=False)
-class _Stream:
+class _Stream(NamedTuple):
     """Probes, injected column by column, and the readers of their responses."""
 
     probes: Array  # (p, m) into eta, (n, m) into v
     readers: list[Array]  # each (p, m)
-
-    def part(self, selected: slice) -> _Stream:
-        return _Stream(self.probes[:, selected], [reader[:, selected] for reader in self.readers])
 
 
 #: One stream into "eta", read for W (if the covariance is known) and A; one into "v", for K.
@@ -208,7 +198,6 @@ def _random_streams(
 ) -> _Streams:
     design = path.design
     n, p = design.shape
-
     g, xi = design.signs(rng, p, n_probes), design.signs(rng, n, n_probes)
     read_eta = [design.adjoint(design.forward(g))]
     if covariance is not None:
@@ -252,16 +241,15 @@ def _responses(
     few = min(max(counts), width)
     times = max(1, width // min(sum(counts), width))
     for k in range(0, max(counts), few):
+        some = slice(k, k + few)
         parts = {
-            name: stream.part(slice(min(k, m), min(k + few, m)))
-            for m, (name, stream) in zip(counts, streams.items(), strict=True)
+            name: _Stream(stream.probes[:, some], [reader[:, some] for reader in stream.readers])
+            for name, stream in streams.items()
         }
         for first in range(1, N + 1, times):
             last = min(first + times, N + 1)
-            found = _impulse_readings(linearization, parts, first, last)
-            for result, reading in zip(
-                itertools.chain(*results), itertools.chain(*found), strict=True
-            ):
+            readings = itertools.chain(*_impulse_readings(linearization, parts, first, last))
+            for result, reading in zip(itertools.chain(*results), readings, strict=True):
                 if sum_layers:
                     total = namespace(reading).sum(reading, axis=0, keepdims=True)
                     result[:, :, first - 1 : last - 1] += total
@@ -309,12 +297,12 @@ def _impulse_readings(
         for result, reading in zip(results, readings, strict=True):
             result[t, :] = reading[0, :]
 
-    found, start = [], 0
+    own, start = [], 0
     for (name, m), width in zip(counts.items(), widths, strict=True):
-        own = [results.pop(0)[:, start : start + width] for _ in streams[name].readers]
-        found.append([xp.permute_dims(xp.reshape(r, (N + 1, times, m)), (2, 0, 1)) for r in own])
+        parts = [results.pop(0)[:, start : start + width] for _ in streams[name].readers]
+        own.append([xp.permute_dims(xp.reshape(r, (N + 1, times, m)), (2, 0, 1)) for r in parts])
         start += width
-    return found
+    return own
 
 
 def row_squares_of(path: Path, row_scale: Any) -> Array | None:
@@ -362,10 +350,9 @@ def _solve_lower(K: Array, A: Array) -> Array:
 
 
 class DualTraces(NamedTuple):
-    """Readings of each probe at an iteration; their means over the probes estimate the traces."""
+    """Readings of each probe at an iteration; their means over the probes are the estimates."""
 
-    #: Of shape (members, m, r).
-    traces: np.ndarray
+    traces: np.ndarray  # (members, m, r)
     #: Inner products of the responses to the curves, of shape (members, m, r, r); their means
     #: estimate products of the Jacobians' entries.
     products: np.ndarray
@@ -374,21 +361,19 @@ class DualTraces(NamedTuple):
 def dual_traces(
     linearization: Linearization, probes: Array, readers: Array, curves: Array
 ) -> Iterator[DualTraces]:
-    """Propagate some curves with some probes.
+    r"""Yield traces of the derivatives of the duals with respect to the residuals, from t = 1 on.
 
-    Parameters
-    ----------
-    linearization : Linearization
-        Recursion of the tangents.
-    probes, readers : Array of shape (n, members, m)
-        Signs ``ξ``, and ``Rᵀ ξ``.
-    curves : Array of shape (n_iter, members, r)
-        ``curves[s]`` is the weight of the injection into ``dv^s``.
+    Intervals for coefficients need, at an iteration ``t``,
 
-    Yields
-    ------
-    DualTraces
-        Readings of each iteration, from 1 on.
+    .. math:: \sum_s c_{t,s}\, \alpha(s), \qquad
+              c_{t,s} = n^{-1/2}\, \mathrm{tr}(R\, \partial u^t / \partial v^s),
+
+    for a few curves :math:`\alpha` in time, of shape (n_iter, members, r), with R the identity or
+    another matrix. All times of a curve are propagated together: inject :math:`\alpha(s)\,\xi/\sqrt
+    n` into :math:`\dot v^s` and read :math:`(R^\top\xi)^\top \dot u^t`, for random signs ξ (the
+    probes) and :math:`R^\top\xi` (the readers), of shape (n, members, m). The part of the
+    derivative that acts on each row separately has no Monte Carlo error, since squares of signs
+    are 1.
     """
     xp, dtype = namespace(probes), linearization.design.example.dtype
     n_iter, members, r = curves.shape
@@ -429,23 +414,10 @@ def dual_traces(
 
 
 def recent_curves(iterates: Array, tol: float) -> tuple[Array, Array]:
-    """Approximate past iterates by the last one plus a few directions times curves in time.
+    """Approximate iterates (T, p) by the last one plus ``curves @ directions.T``, of rank r.
 
     Responses decay, so iterates are weighted by recency, in logarithmic time before the last one,
-    which is represented exactly.
-
-    Parameters
-    ----------
-    iterates : Array of shape (T, p)
-        ``b^0, …, b^{T-1}``.
-    tol : float
-        Singular values below this are dropped.
-
-    Returns
-    -------
-    curves : Array of shape (T, r)
-    directions : Array of shape (p, r)
-        ``iterates ≈ iterates[-1] + curves @ directionsᵀ``.
+    which is represented exactly. Singular values below ``tol`` are dropped.
     """
     xp = namespace(iterates)
     differences = iterates - iterates[-1:, :]
