@@ -18,9 +18,6 @@ class Expectile(SeparableLoss):
     test_loss = "squared"
     smoothness = 2.0  # no larger than this for any q
 
-    def __post_init__(self):
-        self.parameter_spec.store(self)
-
     def _weight(self, r):
         return np.where(r > 0, 2 * self.q, 2 * (1 - self.q))
 

@@ -91,15 +91,7 @@ def robust_spread(y: Array, weights: Array | None = None) -> float:
     """Return the median absolute deviation of y, scaled to the standard deviation of a Gaussian.
 
     If more than half of the responses are equal, the standard deviation is used instead; for
-    constant responses their absolute value, and 1 for zeros. The result is positive and in units of
-    y.
-
-    Parameters
-    ----------
-    y : Array of shape (n,)
-        The responses.
-    weights : Array of shape (n,), optional
-        Weight of each response.
+    constant responses their absolute value, and 1 for zeros. The result is positive, in units of y.
     """
     y = to_numpy(y)
     precision = np.finfo(y.dtype if y.dtype.kind == "f" else float).eps

@@ -266,9 +266,6 @@ class Quantile(SeparableLoss):
     )
     test_loss = "quantile"
 
-    def __post_init__(self) -> None:
-        self.parameter_spec.store(self)
-
     def rho(self, r: Array) -> Array:
         return namespace(r).maximum(self.q * r, (self.q - 1) * r)
 
@@ -315,9 +312,6 @@ class Huber(SeparableLoss):
     test_loss = "huber"
     smoothness = 1.0
 
-    def __post_init__(self) -> None:
-        self.parameter_spec.store(self)
-
     def rho(self, r: Array) -> Array:
         inner = clip(r, -self.delta, self.delta)
         return inner * (r - inner / 2)
@@ -359,9 +353,6 @@ class EpsilonInsensitive(SeparableLoss):
         "target; 0.1 by default.",
     )
     test_loss = "epsilon_insensitive"
-
-    def __post_init__(self) -> None:
-        self.parameter_spec.store(self)
 
     def rho(self, r: Array) -> Array:
         return namespace(r).abs(self._beyond(r))

@@ -354,27 +354,20 @@ def _entropy(w: Array) -> Array:
 def check_labels(y: Array, name: str, fewest: int = 2) -> np.ndarray:
     """Return the labels of rows; refuse labels other than -1 and 1, and classes with too few rows.
 
-    Parameters
-    ----------
-    y : Array of shape (n,)
-        The labels.
-    name : str
-        What requires the labels, for messages.
-    fewest : int, default=2
-        Minimum number of rows of each class. With one row, leaving it out leaves a single class.
+    ``name`` is what requires the labels. With one row of a class, leaving it out leaves a single
+    class.
     """
     labels = to_numpy(y)
     values, counts = np.unique(labels, return_counts=True)
     if not np.isin(values, (-1, 1)).all():
-        found = ", ".join(f"{value:g}" for value in values[:4]) + ", …" * (len(values) > 4)
-        several = len(values) > 2
+        given = ", ".join(f"{value:g}" for value in values[:4]) + ", …" * (len(values) > 4)
         remedy = (
             "use sp.PathClassifier, which accepts any labels and several classes"
-            if several
+            if len(values) > 2
             else "use numpy.where(y == positive, 1.0, -1.0), or sp.PathClassifier, which accepts "
             "any two labels"
         )
-        raise ValueError(f"{name} requires labels y of -1 and 1, got {found}: {remedy}")
+        raise ValueError(f"{name} requires labels y of -1 and 1, got {given}: {remedy}")
     if len(values) < 2:
         raise ValueError(f"{name} requires two classes, but all labels y are {values[0]:g}")
     if counts.min() < fewest:
@@ -405,17 +398,10 @@ def check_class_weight(class_weight: Any, classes: Any) -> None:
 
 
 def class_probabilities(decision: Array) -> Array:
-    """Return class probabilities from log-odds.
+    """Return class probabilities (n, n_classes) from log-odds.
 
-    Parameters
-    ----------
-    decision : Array of shape (n,), (n, 1) or (n, n_classes)
-        Log-odds of the second of two classes, or of each class against the rest.
-
-    Returns
-    -------
-    Array of shape (n, n_classes)
-        Class probabilities; for more than two classes, normalised to sum to 1.
+    These are of the second of two classes, (n,) or (n, 1), or of each class against the rest,
+    (n, n_classes); probabilities of several classes are normalised to sum to 1.
     """
     xp = namespace(decision)
     if decision.ndim == 1 or decision.shape[1] == 1:

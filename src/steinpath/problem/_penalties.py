@@ -12,6 +12,7 @@ Jacobian follow.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import operator
@@ -146,10 +147,14 @@ class Penalty(Registered, ABC):
         """Return the penalty of several members: this one for the first, then the others."""
         if all(same_penalty(self, other) for other in others):
             return self
-        if self.lam_of_members and all(_differ_in_lam_alone(self, other) for other in others):
-            lams = [getattr(each, "lam") for each in (self, *others)]  # noqa: B009
-            return replace(self, lam=np.array(lams))  # type: ignore[type-var]
-        return PerMemberPenalty((self, *others))
+        members = (self, *others)
+        if self.lam_of_members and all(type(other) is type(self) for other in others):
+            lams = np.array([getattr(member, "lam") for member in members])  # noqa: B009
+            with contextlib.suppress(TypeError):  # a class that cannot be rebuilt from its fields
+                joint: Penalty = replace(self, lam=lams)  # type: ignore[type-var]
+                if all(_state(member, "lam") == _state(joint, "lam") for member in members):
+                    return joint
+        return PerMemberPenalty(members)
 
     def __eq__(self, other: object) -> bool:
         return same_penalty(self, other)
@@ -205,6 +210,7 @@ class SeparablePenalty(Penalty):
         _store_lam(self)
         if self.weights is not None:
             object.__setattr__(self, "weights", _check_weights(self.weights))
+        super().__post_init__()
 
     @abstractmethod
     def cost(self, size: Array, lam: Array) -> Array:
@@ -281,12 +287,8 @@ class SeparablePenalty(Penalty):
         for (knot, value, curvature), end in zip(pieces, ends, strict=True):
             run = xp.minimum(xp.maximum(xp.abs(z) - value, zero), zero + (end - value))
             curved = curvature > 0  # elsewhere the piece has length zero
-            total = (
-                total
-                + knot * run
-                + xp.where(curved, run, zero) ** 2
-                / xp.where(curved, 2 * curvature, xp.ones_like(curvature))
-            )
+            divisor = xp.where(curved, 2 * curvature, xp.ones_like(curvature))
+            total = total + knot * run + xp.where(curved, run, zero) ** 2 / divisor
         return xp.sum(total, axis=0)
 
     def gauge(self, z: Array) -> Array:
@@ -309,11 +311,10 @@ class SeparablePenalty(Penalty):
         return np.asarray(self._weights(p) == 0)
 
     def __repr__(self) -> str:
-        shown = ((k, v) for k, v in vars(self).items() if k != "weights" and k[0] != "_")
-        rest = [f"{k}={v:g}" if isinstance(v, float) else f"{k}=…" for k, v in shown]
-        return (
-            f"{type(self).__name__}({', '.join(rest)}{', weights=…' * (self.weights is not None)})"
-        )
+        shown = {k: v for k, v in vars(self).items() if k != "weights" and k[0] != "_"}
+        rest = [f"{k}={v:g}" if isinstance(v, float) else f"{k}=…" for k, v in shown.items()]
+        rest += ["weights=…"] if self.weights is not None else []
+        return f"{type(self).__name__}({', '.join(rest)})"
 
     def _bound(self, z: Array) -> Array:
         """Return the largest derivatives of the penalty, beyond which its conjugate is infinite."""
@@ -331,13 +332,13 @@ class SeparablePenalty(Penalty):
         # in units of lam, so that a small lam is not lost beside the identity
         tiny = float(xp.finfo(b.dtype).smallest_normal)
         step = xp.minimum(1 / xp.maximum(lam, zero + tiny), zero + self.max_step / 2)
-        found, size, last, before = [], zero, zero, 0.0
+        pieces, size, last, before = [], zero, zero, 0.0
         for knot, slope in self.pieces(lam, step):
             size, last, before = size + before * (knot - last), knot, slope
             with np.errstate(divide="ignore"):  # a slope of 0: no coefficient is larger
                 curvature = (1 / (zero + slope) - 1) / step
-            found.append((size, (knot - size) / step, curvature))
-        return found
+            pieces.append((size, (knot - size) / step, curvature))
+        return pieces
 
     def _lam(self, b: Array) -> Array:
         lam = _of_members(self.lam, b)
@@ -422,10 +423,6 @@ class ElasticNet(SeparablePenalty):
         help="Elastic net mixing parameter, between 0 (ridge) and 1 (lasso).",
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.parameter_spec.store(self)
-
     def cost(self, size: Array, lam: Array) -> Array:
         return lam * (self.l1_ratio * size + (1 - self.l1_ratio) * size**2 / 2)
 
@@ -456,10 +453,6 @@ class MCP(SeparablePenalty):
     parameter_spec = ParameterSpec(
         "gamma", default=gamma, low=1, open_low=True, help="Concavity parameter of MCP."
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.parameter_spec.store(self)
 
     @property
     def max_step(self) -> float:
@@ -495,10 +488,6 @@ class SCAD(SeparablePenalty):
     parameter_spec = ParameterSpec(
         "a", default=a, low=2, open_low=True, help="Concavity parameter of SCAD."
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.parameter_spec.store(self)
 
     @property
     def max_step(self) -> float:
@@ -600,9 +589,8 @@ class GroupLasso(Penalty):
 
     def to_domain(self, z: Array) -> Array:
         keep, _ = self._shrinkage(z, 1.0)
-        return (
-            z - self._groups.spread(keep) * z
-        )  # Moreau: the projection is what the proximal map removes
+        # Moreau: the projection is what the proximal map removes
+        return z - self._groups.spread(keep) * z
 
     @property
     def largest_lam(self) -> float:
@@ -653,9 +641,7 @@ class NoPenalty(Penalty):
     def jacobian(self, b: Array, step: Any) -> Diagonal:
         return Diagonal(1.0)
 
-    @property
-    def isotropic(self) -> bool:
-        return True
+    isotropic = True
 
     def null_lam(self, gradient: Array) -> float:
         return math.inf
@@ -743,20 +729,19 @@ class PerMemberPenalty(Penalty):
     each: tuple[Penalty, ...]
 
     def value(self, b: Array) -> Array:
-        return namespace(b).concat([own.value(part) for own, part in self._parts(b)], axis=0)
+        values = [own.value(part) for own, part, _ in self._parts(b, None)]
+        return namespace(b).concat(values, axis=0)
 
     def prox(self, b: Array, step: Any) -> Array:
-        found = [prox_of(own, part, _own(step, k)) for k, (own, part) in enumerate(self._parts(b))]
-        return namespace(b).concat(found, axis=1)
+        values = [prox_of(*part) for part in self._parts(b, step)]
+        return namespace(b).concat(values, axis=1)
 
     def jacobian(self, b: Array, step: Any) -> Jacobian:
-        found = [
-            jacobian_of(own, part, _own(step, k)) for k, (own, part) in enumerate(self._parts(b))
-        ]
-        if not all(isinstance(each, Diagonal) for each in found):
-            return PerMember(tuple(found))
+        jacobians = [jacobian_of(*part) for part in self._parts(b, step)]
+        if not all(isinstance(jacobian, Diagonal) for jacobian in jacobians):
+            return PerMember(tuple(jacobians))
         one = namespace(b).ones_like(b[:, :1, :])
-        entries = [one * each.entries for each in found if isinstance(each, Diagonal)]
+        entries = [one * own.entries for own in jacobians if isinstance(own, Diagonal)]
         return Diagonal(namespace(b).concat(entries, axis=1))
 
     def null_lam(self, gradient: Array) -> float:
@@ -783,8 +768,13 @@ class PerMemberPenalty(Penalty):
     def __repr__(self) -> str:
         return repr(min(self.each, key=lambda own: own.max_step))  # the one that limits the steps
 
-    def _parts(self, b: Array) -> list[tuple[Penalty, Array]]:
-        return [(own, b[:, k : k + 1, ...]) for k, own in enumerate(self.each)]
+    def _parts(self, b: Array, step: Any) -> list[tuple[Penalty, Array, Any]]:
+        """Return the penalty, the coefficients and the step of each member."""
+        own_steps = hasattr(step, "ndim")
+        return [
+            (own, b[:, k : k + 1, ...], step[k : k + 1, :] if own_steps else step)
+            for k, own in enumerate(self.each)
+        ]
 
 
 def largest_ratio(size: Array, bound: Array) -> Array:
@@ -797,18 +787,13 @@ def largest_ratio(size: Array, bound: Array) -> Array:
     return xp.max(xp.where(bound > 0, ratio, unbounded), axis=0)
 
 
-def _own(step: Any, k: int) -> Any:
-    """Return a member's own step size."""
-    return step[k : k + 1, :] if hasattr(step, "ndim") else step
-
-
 def same_penalty(first: Any, second: Any) -> bool:
     """Whether two penalties have the same class and attributes, however the class compares them."""
     return type(first) is type(second) and _state(first) == _state(second)
 
 
-def _state(penalty: Penalty) -> tuple[Any, ...]:
-    """Return all attributes as hashable values; those that are not hashable by their identity."""
+def _state(penalty: Penalty, without: str = "") -> tuple[Any, ...]:
+    """Return all attributes but one as hashable values; by their identity if they are not."""
     kind, state = type(penalty), object.__getstate__(penalty)
     attributes, slots = state if isinstance(state, tuple) else (state, None)
     kept = sorted({**(attributes or {}), **(slots or {})}.items())
@@ -817,20 +802,8 @@ def _state(penalty: Penalty) -> tuple[Any, ...]:
         if type(value) is np.ndarray
         else (name, value if isinstance(value, Hashable) else id(value))
         for name, value in kept
-        if not isinstance(getattr(kind, name, None), functools.cached_property)
+        if name != without and not isinstance(getattr(kind, name, None), functools.cached_property)
     )
-
-
-def _differ_in_lam_alone(first: Any, second: Any) -> bool:
-    """Whether two penalties differ only in ``lam``."""
-    if type(first) is not type(second):
-        return False
-    try:
-        return same_penalty(replace(first, lam=second.lam), second) and same_penalty(
-            replace(second, lam=first.lam), first
-        )
-    except (AttributeError, TypeError, ValueError):  # it has no lam, or cannot be rebuilt
-        return False
 
 
 def _store_lam(penalty: Any) -> None:

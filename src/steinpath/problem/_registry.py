@@ -74,16 +74,10 @@ class ParameterSpec:
 
 
 class Registry(Mapping[str, type[T]], Generic[T]):
-    """Classes by name, in the order of their definition.
-
-    Parameters
-    ----------
-    kind : str
-        Description of the classes, for messages.
-    """
+    """Classes by name, in the order of their definition."""
 
     def __init__(self, kind: str):
-        self._kind = kind
+        self._kind = kind  # for messages
         self._classes: dict[str, type[T]] = {}
 
     def __getitem__(self, name: str) -> type[T]:
@@ -139,3 +133,8 @@ class Registered:
         super().__init_subclass__(**options)
         if "name" in vars(cls) and "label" in vars(cls):
             cls.registry.add(cls.name, cls)
+
+    def __post_init__(self) -> None:
+        """Check the parameter; dataclasses call this."""
+        if self.parameter_spec is not None:
+            self.parameter_spec.store(self)

@@ -17,23 +17,15 @@ from steinpath._support.caching import cached_property
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of a problem.
+    """Rows of a problem."""
 
-    Attributes
-    ----------
-    count : int, or Array of shape (members, 1)
-        Sample size n in the scaling of losses, residuals and duals.
-    weights : Array of shape (n,) or (n, members, 1), optional
-        Weight of each row; zero for a held-out row. All 1 by default.
-    complete : callable, optional
-        Turns a sum over local rows into the sum over all rows, if some are stored elsewhere.
-    labels : Array of shape (n,) or (n, members, 1), optional
-        Class of each row, -1 or 1, for margin losses.
-    """
-
+    #: Sample size n in the scaling of losses, residuals and duals; an array is (members, 1).
     count: Any
+    #: Weight of each row, (n,) or (n, members, 1); zero for a held-out row. All 1 by default.
     weights: Array | None = None
+    #: Turns a sum over local rows into the sum over all rows, if some are stored elsewhere.
     complete: Callable[[Array], Array] | None = None
+    #: Class of each row, -1 or 1, for margin losses; (n,) or (n, members, 1).
     labels: Array | None = None
 
     @classmethod

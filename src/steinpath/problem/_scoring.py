@@ -63,12 +63,8 @@ class Criterion(Registered, ABC):
     def for_differences(self, predictions: Array, mean: RowMean | None = None) -> Criterion:
         """Return a scoring loss whose differences have about the same mean but lower variance.
 
-        Parameters
-        ----------
-        predictions : Array of shape (T, m)
-            Predictions to be compared: for several iterates, for some rows.
-        mean : callable, optional
-            Computes the mean over all rows, if ``predictions`` has only some of them.
+        The predictions (T, m) to be compared are for several iterates and some rows; ``mean``
+        computes the mean over all rows, if these are not all.
         """
         return self
 
@@ -101,14 +97,7 @@ class Criterion(Registered, ABC):
     def lipschitz(self, risks: np.ndarray) -> np.ndarray:
         """Bound the difference of two risks per root mean square difference of the predictions.
 
-        Parameters
-        ----------
-        risks : ndarray of shape (T,)
-            Estimated risks.
-
-        Returns
-        -------
-        ndarray of shape (T, T)
+        The result, for T estimated risks, is of shape (T, T).
         """
         return np.full((len(risks), len(risks)), self.slope)
 
@@ -133,9 +122,7 @@ class SquaredError(Criterion):
     def rho(self, r: Array) -> Array:
         return r * r
 
-    @property
-    def slope(self) -> float:
-        return math.inf
+    slope = math.inf
 
     def lipschitz(self, risks: np.ndarray) -> np.ndarray:
         # there is no constant, but the root is a norm: a² - b² is at most (a + b) |a - b|
@@ -287,9 +274,7 @@ class ZeroOneError(MarginCriterion):
     def rho(self, r: Array) -> Array:
         return (1 - namespace(r).sign(r)) / 2
 
-    @property
-    def slope(self) -> float:
-        return math.inf
+    slope = math.inf
 
     def for_differences(self, predictions: Array, mean: RowMean | None = None) -> Criterion:
         # small changes of the predictions change few errors, but each of these by 1
@@ -307,14 +292,9 @@ class SmoothZeroOneError(MarginCriterion):
 
     If the density of the margins is smooth near zero, its mean approximates that of the zero-one
     loss.
-
-    Parameters
-    ----------
-    width : Array of shape (T, 1), default=1.0
-        Width of the step, for each row of predictions.
     """
 
-    width: Any = 1.0
+    width: Any = 1.0  # (T, 1): of the step, for each row of predictions
 
     def rho(self, r: Array) -> Array:
         tiny = float(namespace(r).finfo(r.dtype).smallest_normal)
@@ -363,22 +343,15 @@ class BrierError(MarginCriterion):
     def rho(self, r: Array) -> Array:
         return Logistic().score(1 - r, 0.0) ** 2
 
-    @property
-    def slope(self) -> float:
-        return 8 / 27
+    slope = 8 / 27
 
 
 def resolve_test_loss(test_loss: TestLoss, loss: Loss | None = None) -> PerObservation:
     """Return the scoring loss as a callable of ``(y, prediction)``.
 
-    Parameters
-    ----------
-    test_loss : None, str, Loss or callable
-        None selects the scoring loss matched to ``loss``. A string is a key of `CRITERIA`; its
-        parameter is that of ``loss`` if it has the same one, and the default of the loss class
-        otherwise. A `Loss` uses its own parameter.
-    loss : Loss, optional
-        Loss that was minimised.
+    None selects the one matched to the minimised ``loss``. A name is a key of `CRITERIA`, with the
+    parameter of ``loss`` if that has the same one, and the default otherwise. A `Loss` uses its own
+    parameter.
     """
     if test_loss is None and loss is not None:
         test_loss = loss
@@ -412,21 +385,11 @@ def _with_parameter(kind: type[Criterion], loss: Loss | None) -> Criterion:
 
 @dataclass(frozen=True, eq=False)
 class OnScaleOfY:
-    """User-defined scoring loss, called with y and predictions on their original scale.
-
-    Parameters
-    ----------
-    function : callable
-        Scoring loss.
-    y : Array of shape (n,)
-        The responses.
-    level : float
-        Constant that was subtracted from the responses and is missing in the predictions.
-    """
+    """User-defined scoring loss, called with y and predictions on their original scale."""
 
     function: PerObservation
     y: Array = field(repr=False)
-    level: float
+    level: float  # subtracted from the responses, and missing in the predictions
 
     @property
     def __name__(self) -> str:
@@ -473,20 +436,10 @@ def observation_losses(criterion: PerObservation, y: Array, predictions: Array) 
 def losses_at(
     criterion: PerObservation, y: Array, rows: np.ndarray, predictions: Array, others: Array
 ) -> Array:
-    """Return the loss of some observations, for each row of predictions.
+    """Return the loss of some observations, for each row of their predictions (T, m).
 
-    Parameters
-    ----------
-    criterion : callable
-        Scoring loss.
-    y : Array of shape (n,)
-        All responses.
-    rows : ndarray of int of shape (m,)
-        Indices of the observations, without repetitions.
-    predictions : Array of shape (T, m)
-        Their predictions.
-    others : Array of shape (T, n)
-        Predictions of all observations, for user-defined scoring losses that expect all of them.
+    ``others``, of shape (T, n), are predictions of all observations, for user-defined scoring
+    losses that expect all of them. Rows are not repeated.
     """
     if isinstance(criterion, Criterion):
         return observation_losses(criterion, take(y, rows), predictions)
