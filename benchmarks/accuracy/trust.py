@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial
@@ -30,12 +29,12 @@ import steinpath as sp
 from benchmarks.common.challenges import CHALLENGES
 from benchmarks.common.competitors import Problem, plain, rms
 from benchmarks.common.measuring import in_parallel, machine, seconds
+from steinpath.engine._batch import Batch
 from steinpath.problem._scoring import resolve_test_loss
-from steinpath.risk._audit import LeftOut, compare
+from steinpath.risk._audit import compare
+from steinpath.risk._held_out import HeldOut, RowSample
 from steinpath.risk._leave_out import leave_one_out
-from steinpath.risk._methods import Estimate
 from steinpath.risk._options import RiskOptions
-from steinpath.risk._problem import Problem as Estimation
 from steinpath.study._settings import ALGORITHM as PAPERS
 from steinpath.study._settings import PAIRS as EIGHT
 
@@ -92,17 +91,16 @@ def distances(setting: Configuration, seed: int, samples: int) -> Record:
     X, y = model.sample(setting.n, rng=seed)
     path = sp.run(X, y, setting.loss, setting.penalty, setting.algorithm, setting.n_iter)
     risk = sp.estimate_risk(path, method="compressed", row_scale=setting.row_scale, rng=seed)
+    (options,) = RiskOptions().resolved(Batch.of(path), [rng])
     criterion = resolve_test_loss(None, setting.loss)
     predictions = leave_one_out(path, design=path.design.astype(np.float32))
     losses = criterion(y, predictions)
     truth = losses.mean(axis=1)
-    problem = Estimation(path, RiskOptions(), criterion, rng)
-    found = Estimate(risk.predictions, None)  # type: ignore[arg-type]
+    sample = RowSample.of(ROWS, population=setting.n)
     rows_alone, plain_difference, audited, claimed, covered = [], [], [], [], []
     for _ in range(samples):
         rows = rng.choice(setting.n, ROWS, replace=False)
-        shrink = math.sqrt((1 - ROWS / setting.n) / ROWS)
-        audit = compare(problem, found, LeftOut(rows, predictions[:, rows], 0.0, shrink))
+        audit = compare(options, risk.estimate, HeldOut(rows, predictions[:, rows], sample))
         error = risk.values + audit.difference - truth
         rows_alone.append(losses[:, rows].mean(axis=1) - truth)
         plain_difference.append(error)

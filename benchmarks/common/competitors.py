@@ -16,8 +16,7 @@ import numpy as np
 import steinpath as sp
 from steinpath.engine._batch import Batch
 from steinpath.problem._scoring import observation_losses, resolve_test_loss
-from steinpath.risk._fold_runs import cross_validate
-from steinpath.risk._leave_out import leave_one_out
+from steinpath.risk._leave_out import cross_validate, leave_one_out
 from steinpath.risk._splits import random_folds
 from steinpath.study._settings import ALGORITHM, LAM, LOSSES, PAPER_NOISE, PENALTIES
 

@@ -46,14 +46,15 @@ from steinpath.inference._estimate_intervals import (
 from steinpath.problem._losses import LAD, EpsilonInsensitive, Huber, Quantile, Squared, SquareRoot
 from steinpath.problem._margins import Hinge, Logistic, SquaredHinge
 from steinpath.problem._penalties import MCP, SCAD, ElasticNet, GroupLasso, Lasso, NoPenalty, Ridge
-from steinpath.risk._estimate import Risk, estimate_risk, estimate_risk_batch
-from steinpath.risk._stopping import StopOnRisk
-from steinpath.risk._validation import (
+from steinpath.risk._estimate import estimate_risk, estimate_risk_batch
+from steinpath.risk._leave_out import (
     Validation,
     cross_validate_path,
     hold_out_path,
     leave_one_out_path,
 )
+from steinpath.risk._risk import Risk
+from steinpath.risk._stopping import StopOnRisk
 from steinpath.tuning._tune import tune
 from steinpath.tuning._tuning import Tuning
 

@@ -2,7 +2,6 @@
 
 import math
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ from steinpath.app.intervals import fit_intervals
 from steinpath.app.report.build import Result, build_content
 from steinpath.problem._grid import robust_spread
 from steinpath.problem._scoring import CRITERIA
-from steinpath.risk._after_choice import compare_chosen
 
 # of short runs
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -380,12 +378,12 @@ def test_time_series_are_compared_on_the_rows_that_all_held_out():
     how = {"cv": TimeSeriesSplit(5, gap=2), "n_iter": 30, "n_alphas": 3, "test_loss": "absolute"}
     first, second = (fit(loss=loss, **how).tuning.chosen for loss in ("lad", "squared"))
     some = np.arange(20, len(first.rows))
-    fewer = replace(first, rows=first.rows[some], losses=first.losses[some],
-                    predictions=first.predictions[some], interactions=None)  # fmt: skip
+    parts = first.rows, first.predictions, first.losses
+    fewer = first.with_losses(*(part[some] for part in parts))
     one, other = _on_the_same_rows(fewer, second)
     np.testing.assert_array_equal(one.rows, other.rows)
     np.testing.assert_array_equal(other.losses, second.losses[some])
-    assert compare_chosen(one, other)[1] > 0
+    assert one.compare(other)[1] > 0
     same = _on_the_same_rows(first, second)
     assert same[0] is first
     assert same[1] is second

@@ -18,7 +18,6 @@ from steinpath.app.report.page import render
 from steinpath.app.tables import FileFormat, read_table
 from steinpath.estimators._base import keeping_searches
 from steinpath.plots import largest_sizes
-from steinpath.risk._after_choice import compare_chosen
 
 # of short runs
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -134,7 +133,7 @@ def test_models_that_are_compared_keep_no_coefficients(fitted):
     chosen, kept = fitted.tuning.chosen, Contender.of(fitted).chosen
     assert kept.models.coef.size == kept.models.predictions.size == 0
     other = wide_fit(4000, n_iter=10, penalty="lasso")
-    assert compare_chosen(kept, other.tuning.chosen) == compare_chosen(chosen, other.tuning.chosen)
+    assert kept.compare(other.tuning.chosen) == chosen.compare(other.tuning.chosen)
     ranking = rank([Contender.of(each) for each in (fitted, other)])
     assert ranking[0].behind == 0 <= ranking[1].behind
 

@@ -18,7 +18,6 @@ from steinpath.engine._batch import Batch
 from steinpath.engine._compression import allocate
 from steinpath.risk import _methods as methods
 from steinpath.risk._options import RiskOptions as _RiskOptions
-from steinpath.risk._problem import make_problems as _make_problems
 
 Compression, ProbeColumns, Linearization, GramLinearization, batch_of = map(
     on_backend,
@@ -38,7 +37,9 @@ Stream, impulse_responses = map(on_backend, (corrections._Stream, corrections._r
 second_moments, row_squares_of = map(
     on_backend, (corrections.second_moments, corrections.row_squares_of)
 )
-RiskOptions, make_problems, scored = map(on_backend, (_RiskOptions, _make_problems, methods.scored))
+RiskOptions, score, predictions_of = map(
+    on_backend, (_RiskOptions, methods.score, methods.Predictions)
+)
 
 #: Several windows in a short run, each with its own active rows and columns.
 SHORT = {"window": 3, "worth_copying": 2.0}
@@ -200,13 +201,14 @@ def test_basis_vectors_for_probes_give_the_exact_corrections(shape, row_scale, f
 def risks_by_probes(path, options, n_probes, dtype, **how):
     """Estimated risk of each iterate by so many probes."""
     batch, rng = batch_of(path), np.random.default_rng(0)
-    (problem,) = make_problems(batch, options, [rng])
+    (problem,) = options.resolved(batch, [rng])
     moments, squares = [problem.moments], [problem.row_squares]
     found = Compression(batch, moments, squares, n_probes, [rng], dtype, **how)
     assert found.first == n_probes
     found.draw({0: n_probes})
     (estimates,) = found.estimates
-    return scored(problem, estimates.corrections(), n_probes).score.values
+    predictions = predictions_of(path, corrections=estimates.corrections())
+    return score(problem, predictions, n_probes).values
 
 
 @everywhere

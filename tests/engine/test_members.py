@@ -10,9 +10,9 @@ from problems import ALGORITHM_EXAMPLES, SOME_LOSSES, draw, handles, responses
 from steinpath.engine import _data
 from steinpath.engine._batch import Batch
 from steinpath.problem._scoring import resolve_test_loss
-from steinpath.risk import _estimate, _fold_runs, _options, _splits
+from steinpath.risk import _estimate, _leave_out, _options, _splits
 
-cross_validate, random_folds = map(on_backend, (_fold_runs.cross_validate, _splits.random_folds))
+cross_validate, random_folds = map(on_backend, (_leave_out.cross_validate, _splits.random_folds))
 prepare, start, batch_of = map(on_backend, (_data.prepare, Batch.start, Batch.of))
 estimate_together, RiskOptions = map(
     on_backend, (_estimate.estimate_together, _options.RiskOptions)

@@ -10,7 +10,7 @@ import steinpath as sp
 from steinpath.app.cli import main
 from steinpath.app.tables import DataError, read_table
 from steinpath.problem._scoring import CRITERIA
-from steinpath.risk._interactions import Interactions
+from steinpath.risk._held_out import Interactions
 
 ROWS = 30
 

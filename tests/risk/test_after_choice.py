@@ -25,8 +25,7 @@ from backends import everywhere
 from backends import sp as on_any
 from refits import TEST_LOSSES, Nested, algorithm, drawn, group_error, predictions, refit
 from steinpath.engine import _batch
-from steinpath.risk._after_choice import compare_chosen, risk_after_choice
-from steinpath.risk._bootstrap import bootstrap_selection
+from steinpath.risk._after_choice import bootstrap_selection, risk_after_choice
 from steinpath.risk._leave_out import models_without
 from steinpath.risk._nested import SelectionRule
 
@@ -480,14 +479,16 @@ def test_comparisons_of_two_choices(groups):
     _, _, first = tuned(groups=groups)
     _, _, second = tuned(sp.SquareRoot(), test_loss="absolute", groups=groups)
     np.testing.assert_array_equal(first.chosen.splits.train, second.chosen.splits.train)
-    difference, error = compare_chosen(first.chosen, second.chosen)
+    difference, error = first.chosen.compare(second.chosen)
     assert difference == pytest.approx(first.best_risk - second.best_risk, abs=1e-12)
-    assert first.chosen.compare(second.chosen) == (difference, error)
-    assert compare_chosen(second.chosen, first.chosen) == (-difference, error)
-    assert compare_chosen(first.chosen, first.chosen) == (0.0, 0.0)
+    assert second.chosen.compare(first.chosen) == (-difference, error)
+    assert first.chosen.compare(first.chosen) == (0.0, 0.0)
     gaps = (first.chosen.losses - second.chosen.losses)[None, :]
     spread = group_error(gaps, np.arange(N) if groups is None else groups)[0]
-    changes = first.chosen.interactions.changes[0] - second.chosen.interactions.changes[0]
+    changes = (
+        first.chosen.held_out.interactions.changes[0]
+        - second.chosen.held_out.interactions.changes[0]
+    )
     products = changes.prod(axis=1)
     term = max(0.0, products.mean() + products.std(ddof=1) / np.sqrt(len(products)))
     assert error == pytest.approx(math.hypot(spread, math.sqrt(term)), rel=1e-9)
@@ -496,7 +497,7 @@ def test_comparisons_of_two_choices(groups):
 def test_choices_on_other_rows_are_not_compared():
     (_, _, first), (_, _, second) = tuned(), tuned(cv=TimeSeriesSplit(4))
     with pytest.raises(ValueError, match="tested on different rows"):
-        compare_chosen(first.chosen, second.chosen)
+        first.chosen.compare(second.chosen)
 
 
 @pytest.mark.parametrize(
@@ -507,9 +508,9 @@ def test_choices_on_other_rows_are_not_compared():
 def test_choices_by_other_folds_are_compared(one, other):
     """What the pairs of folds say of the two is then independent."""
     (_, _, first), (_, _, second) = tuned(**one), tuned(sp.SquareRoot(), **other)
-    difference, error = compare_chosen(first.chosen, second.chosen)
+    difference, error = first.chosen.compare(second.chosen)
     assert difference == first.best_risk - second.best_risk
-    own = (float(each.chosen.interactions.stderr()[0]) for each in (first, second))
+    own = (float(each.chosen.held_out.interactions.stderr()[0]) for each in (first, second))
     spread = group_error((first.chosen.losses - second.chosen.losses)[None, :], np.arange(N))[0]
     assert error == pytest.approx(math.hypot(spread, *own))
 
@@ -517,9 +518,9 @@ def test_choices_by_other_folds_are_compared(one, other):
 def test_a_choice_by_nested_folds_and_a_fixed_model_are_compared():
     (_, _, chosen), (_, _, fixed) = tuned(), tuned(lams=[0.2], iterate=5)
     assert (chosen.chosen.method, fixed.chosen.method) == ("nested", "fixed")
-    _, error = compare_chosen(chosen.chosen, fixed.chosen)
+    _, error = chosen.chosen.compare(fixed.chosen)
     gaps = (chosen.chosen.losses - fixed.chosen.losses)[None, :]
-    own = float(chosen.chosen.interactions.stderr()[0])
+    own = float(chosen.chosen.held_out.interactions.stderr()[0])
     assert error == pytest.approx(math.hypot(group_error(gaps, np.arange(N))[0], own))
 
 

@@ -1,7 +1,6 @@
 """Audits: rows that are left out check an estimate, and repair it where they disagree."""
 
 import itertools
-import math
 
 import numpy as np
 import pytest
@@ -10,26 +9,20 @@ from scipy import stats
 from backends import everywhere, on_backend, seen, sp
 from problems import draw
 from steinpath.engine._batch import Batch
-from steinpath.problem._scoring import resolve_test_loss
 from steinpath.risk import _audit as auditing
 from steinpath.risk import _estimate as estimating
-from steinpath.risk import _fold_runs, _splits
 from steinpath.risk import _leave_out as baselines
-from steinpath.risk._audit import LeftOut
+from steinpath.risk import _splits
+from steinpath.risk._held_out import HeldOut, RowSample
 from steinpath.risk._methods import METHODS
 from steinpath.risk._options import RiskOptions
-from steinpath.risk._problem import Problem
 
-Audit, compare, leave_rows_out = map(
-    on_backend, (auditing.Audit, auditing.compare, auditing.leave_rows_out)
+Audit, compare, hold_out_rows = map(
+    on_backend, (auditing.Audit, auditing.compare, auditing.hold_out_rows)
 )
-leave_one_out, cross_validate = map(
-    on_backend, (baselines.leave_one_out, _fold_runs.cross_validate)
-)
+leave_one_out, cross_validate = map(on_backend, (baselines.leave_one_out, baselines.cross_validate))
 batch_of, random_folds = map(on_backend, (Batch.of, _splits.random_folds))
-make_problems, assemble, options_of = map(
-    on_backend, (estimating.make_problems, estimating.assemble, RiskOptions)
-)
+assemble, options_of = map(on_backend, (estimating.assemble, RiskOptions))
 
 
 def absolute(y, prediction):
@@ -71,20 +64,16 @@ def estimate_sensitively(path, method="exact", rng=0, **options):
     """The same, with an audit that takes less for noise."""
     options = {"method": method, "precision": "float64", **options}
     risk = sp.estimate_risk(path, rng=rng, **options)
-    (problem,) = make_problems(batch_of(path), options_of(**options), [np.random.default_rng(0)])
-    found, left_out = risk.found, risk.left_out
-    audit = compare(problem, found, left_out, SENSITIVE)
-    return assemble(problem, risk.method, found, risk.row_scale, audit, risk.interactions, left_out)
+    (resolved,) = options_of(**options).resolved(batch_of(path), [np.random.default_rng(0)])
+    found, held_out = risk.estimate, risk.audited
+    audit = compare(resolved, found, held_out, SENSITIVE)
+    return assemble(resolved, risk.method, found, risk.row_scale, audit, held_out)
 
 
 def problem_of(path, rng=0):
     """What to estimate: mean absolute errors."""
-    return Problem(
-        path=path,
-        options=RiskOptions(test_loss="absolute", precision="float64"),
-        criterion=resolve_test_loss("absolute"),
-        rng=np.random.default_rng(rng),
-    )
+    options = options_of(test_loss="absolute", precision="float64")
+    return options.resolved(batch_of(path), [np.random.default_rng(rng)])[0]
 
 
 def stderr_of(values, shrink):
@@ -384,7 +373,9 @@ def test_predictions_of_which_one_kind_is_equal_do_not_agree():
     path = ridge_path()
     problem = problem_of(path)
     found = seen(METHODS["exact"])(problem)
-    audit = compare(problem, found, LeftOut(np.arange(40), np.full((13, 40), 0.1), 0.0, 0.1))
+    audit = compare(
+        problem, found, HeldOut(np.arange(40), np.full((13, 40), 0.1), RowSample.of(40))
+    )
     assert (audit.slope[0], audit.correlation[0]) == (1, 1)  # all zero against all 0.1
     assert (audit.slope[1:] == 0).all()
     assert (audit.correlation[1:] == 0).all()
@@ -419,11 +410,11 @@ def test_a_single_row_is_predicted_from_nothing():
 # ------------------------------------------------------------------------------------------------
 
 
-def audit_of(differences, shrink=None, **options):
+def audit_of(differences, population=None, **options):
     """An audit of an estimate with these differences, row by row."""
     T, m = differences.shape
-    shrink = shrink or 1 / math.sqrt(m)
-    return Audit(np.arange(m), differences, np.ones(T), np.ones(T), shrink, **options)
+    sample = RowSample.of(m, population=population)
+    return Audit(np.arange(m), differences, np.ones(T), np.ones(T), sample, T - 1, **options)
 
 
 @everywhere
@@ -432,9 +423,9 @@ def audit_of(differences, shrink=None, **options):
 def test_the_share_by_brute_force(T, noise):
     rng = np.random.default_rng(T)
     drift = np.cumsum(rng.standard_normal(T)) / 5
-    audit = audit_of(drift[:, None] + rng.standard_normal((T, 10)), 0.25, noise=noise)
+    audit = audit_of(drift[:, None] + rng.standard_normal((T, 10)), 40, noise=noise)
     difference = audit.differences.mean(axis=1)
-    stderr = 0.25 * audit.differences.std(axis=1, ddof=1)
+    stderr = np.sqrt(0.75 / 10) * audit.differences.std(axis=1, ddof=1)
     expected = share_of(difference, stderr, noise)
     np.testing.assert_allclose(audit.share, expected, atol=1e-12)
     np.testing.assert_allclose(audit.repair, expected * difference, atol=1e-12)
@@ -509,13 +500,13 @@ def test_the_mean_over_all_samples_is_leave_one_out(method):
     path = ridge_path(n=9, p=4)
     problem = problem_of(path)
     found, loo = seen(METHODS[method])(problem), leave_one_out(path)
-    drawn = leave_rows_out(problem, 4)
+    drawn = hold_out_rows(problem, 4)
     np.testing.assert_allclose(drawn.predictions, loo[:, drawn.rows], atol=1e-12)
     audits = [
         compare(problem, found, drawn._replace(rows=rows, predictions=loo[:, rows]))
         for rows in map(np.array, itertools.combinations(range(9), 4))
     ]
-    estimates = found.score.values + np.stack([audit.difference for audit in audits])
+    estimates = found.values + np.stack([audit.difference for audit in audits])
     truth = absolute(path.y, loo).mean(axis=1)
     np.testing.assert_allclose(estimates.mean(axis=0), truth, rtol=1e-12)
     squares = np.mean([audit.stderr**2 for audit in audits], axis=0)
@@ -526,7 +517,7 @@ def test_the_mean_over_all_samples_is_leave_one_out(method):
 def test_all_samples_are_equally_likely():
     X, y, _ = draw(6, 4)
     problem = problem_of(sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=1))
-    drawn = [np.sort(leave_rows_out(problem, 3).rows) for _ in range(2000)]
+    drawn = [np.sort(hold_out_rows(problem, 3).rows) for _ in range(2000)]
     samples, counts = np.unique(drawn, axis=0, return_counts=True)
     np.testing.assert_array_equal(samples, list(itertools.combinations(range(6), 3)))
     assert stats.chisquare(counts).pvalue > 0.001
@@ -822,7 +813,7 @@ def test_an_audit_goes_further_if_it_moves_the_choice():
         audit = compare(problem, found, left_out, noise)
         bad = 100.0 * (np.arange(61)[:, None] < 10)
         return Audit(
-            audit.rows, audit.differences + bad, *[audit.slope] * 2, 1e-9, 1.0, audit.until
+            audit.rows, audit.differences + bad, *[audit.slope] * 2, audit.sample, audit.until, 0.0
         )
 
     with pytest.MonkeyPatch.context() as patch:

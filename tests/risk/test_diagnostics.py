@@ -17,6 +17,7 @@ from steinpath.problem._scoring import CRITERIA, resolve_test_loss
 from steinpath.risk._audit import Audit
 from steinpath.risk._diagnostics import CHECKS, Diagnostic, Evidence, diagnose
 from steinpath.risk._evidence import blocks_of_columns
+from steinpath.risk._held_out import RowSample
 from steinpath.risk._methods import METHODS
 
 INTERCEPT = pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
@@ -837,7 +838,7 @@ def audited(difference, spread, stderr, m=16):
     noise = (noise - noise.mean()) / noise.std(ddof=1)
     differences = np.tile(difference + spread * noise, (13, 1))
     ones = np.ones(13)
-    audit = Audit(risk.audit.rows, differences, ones, ones, 1 / math.sqrt(m))
+    audit = Audit(risk.audit.rows, differences, ones, ones, RowSample.of(m), 12)
     return with_values(risk, audit=audit, stderr=stderr * ones)
 
 

@@ -221,12 +221,12 @@ def test_an_audit_by_folds_of_groups_leaves_nothing_of_the_estimate(method):
     _, y, path = problem()
     risk = audited(path, "folds", method, cv=3)
     left_out = np.full((N_ITER + 1, N), np.nan)
-    left_out[:, risk.left_out.rows] = risk.left_out.predictions
-    expected = np.abs(y - left_out).mean(axis=1) + risk.left_out.optimism
+    left_out[:, risk.audited.rows] = risk.audited.predictions
+    expected = np.abs(y - left_out).mean(axis=1) + risk.audited.optimism
     np.testing.assert_allclose(risk.values, expected, atol=1e-6)
     np.testing.assert_array_equal(risk.audit.share, np.ones(N_ITER + 1))
     estimated = np.abs(y - risk.corrected)
-    gaps = np.abs(y - left_out) - estimated + np.asarray(risk.left_out.optimism)[:, None]
+    gaps = np.abs(y - left_out) - estimated + np.asarray(risk.audited.optimism)[:, None]
     sums = np.stack([gaps[:, site == SITES].sum(axis=1) for site in range(6)], axis=1)
     error = (sums * 6 / N).std(axis=1, ddof=1) / np.sqrt(6)
     np.testing.assert_allclose(risk.audit.stderr, error, atol=1e-6)
@@ -238,7 +238,7 @@ def test_what_was_left_out_by_folds_never_saw_the_group():
     others = np.where(SITES == 3, y + 100, y)
     changed = sp.run(X, others, sp.LAD(), PENALTY, algorithm(), N_ITER)
     for options in ({"audit": "folds"}, {"audit": 6}):
-        first, second = (audited(each, **options).left_out.predictions for each in (path, changed))
+        first, second = (audited(each, **options).audited.predictions for each in (path, changed))
         np.testing.assert_allclose(first[:, SITES == 3], second[:, SITES == 3], atol=1e-9)
         assert not np.allclose(first[:, SITES != 3], second[:, SITES != 3], atol=1e-3)
 

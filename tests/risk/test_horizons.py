@@ -10,9 +10,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 import steinpath as sp
 from problems import draw
+from steinpath._support import timings
 from steinpath.engine._data import prepare
 from steinpath.risk import _stopping
-from steinpath.risk._fold_runs import FoldRuns, cross_validate
+from steinpath.risk._leave_out import FoldRuns, cross_validate
 from steinpath.risk._methods import n_folds
 from steinpath.risk._options import RiskOptions
 from steinpath.risk._splits import random_folds
@@ -43,9 +44,9 @@ def test_horizons_double_up_to_a_limit_in_work(monkeypatch):
         n, p = batch.data.design.shape
         # of two penalties, and their folds
         runs = 2 * (1 + n_folds(batch, RiskOptions(rough=True)))
-        monkeypatch.setattr(_stopping, "_WORK", 250 * runs * (n * p + 200 * (n + p)))
+        monkeypatch.setattr(timings, "HALF_A_MINUTE", 250 * runs * (n * p + 200 * (n + p)))
         assert growing_horizons(batch) == [100, 200, 250]
-    monkeypatch.setattr(_stopping, "_WORK", 1.0)
+    monkeypatch.setattr(timings, "HALF_A_MINUTE", 1.0)
     assert growing_horizons(tall) == [50]
 
 

@@ -9,19 +9,20 @@ import pytest
 
 from backends import everywhere, on_backend, sp
 from problems import draw, ridge_hat
+from steinpath.engine._batch import Batch
 from steinpath.problem import _scoring as scoring
 from steinpath.problem._scoring import CRITERIA, observation_losses, resolve_test_loss
-from steinpath.risk import _interactions as pairing
+from steinpath.risk import _held_out as pairing
 from steinpath.risk import _leave_out as baselines
 from steinpath.risk import _methods as methods
-from steinpath.risk._interactions import disjoint_pairs, n_columns
+from steinpath.risk._held_out import disjoint_pairs, n_columns
 from steinpath.risk._methods import METHODS
 from steinpath.risk._options import RiskOptions
-from steinpath.risk._problem import Problem
 
 leave_one_out, leave_out = map(on_backend, (baselines.leave_one_out, baselines.leave_out))
-Interactions, interactions = map(on_backend, (pairing.Interactions, pairing.interactions))
-leave_out_rows, losses_at = map(on_backend, (methods.leave_out_rows, scoring.losses_at))
+Interactions, interactions = map(on_backend, (pairing.Interactions, pairing.Interactions.between))
+batch_of, options_of = map(on_backend, (Batch.of, RiskOptions))
+leave_rows_out, losses_at = map(on_backend, (methods.leave_rows_out, scoring.losses_at))
 
 LAD, LASSO = sp.LAD(), sp.Lasso(0.3)
 INTERCEPT = pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
@@ -65,12 +66,8 @@ def estimate(path, method="loo", **options):
 
 def problem_of(path, test_loss="absolute"):
     """What to estimate."""
-    return Problem(
-        path=path,
-        options=RiskOptions(test_loss=test_loss, precision="float64"),
-        criterion=resolve_test_loss(test_loss),
-        rng=np.random.default_rng(0),
-    )
+    options = options_of(test_loss=test_loss, precision="float64")
+    return options.resolved(batch_of(path), [np.random.default_rng(0)])[0]
 
 
 def without(X, path, *rows):
@@ -318,7 +315,7 @@ def test_changes_by_refitting(fitting, penalty, test_loss, loss):
     X, y, _ = draw(9, 5)
     path = sp.run(X, y, fitting, penalty, n_iter=8)
     rows = np.array([7, 2, 8, 0, 5])  # in any order; the last one has no other
-    predictions, found = leave_out_rows(problem_of(path, test_loss), rows, path.design)
+    predictions, found = leave_rows_out(problem_of(path, test_loss), rows, path.design)
     expected = changes_by_hand(X, path, loss, [(7, 2), (8, 0)])
     alone = np.stack([without(X, path, i)[:, i] for i in rows], axis=1)
     np.testing.assert_allclose(predictions, alone, atol=1e-12)
@@ -331,7 +328,7 @@ def test_changes_by_refitting(fitting, penalty, test_loss, loss):
 def test_changes_by_refitting_with_an_intercept():
     X, path = path_with_an_intercept()
     rows = np.arange(9)
-    predictions, found = leave_out_rows(problem_of(path), rows, path.design)
+    predictions, found = leave_rows_out(problem_of(path), rows, path.design)
     expected = changes_by_hand(X, path, absolute, [(0, 1), (2, 3), (4, 5), (6, 7)])
     np.testing.assert_allclose(found.changes, expected, atol=1e-11)
     predicted = path.above_level(predictions[:, 3])
@@ -343,7 +340,7 @@ def test_changes_by_refitting_with_an_intercept():
 def test_changes_of_recursions_by_refitting():
     X, y, _ = draw(9, 5)
     path = sp.run(X, y, sp.Huber(), sp.NoPenalty(), momentum(), n_iter=9)
-    _, found = leave_out_rows(problem_of(path), np.array([4, 0, 8, 3]), path.design)
+    _, found = leave_rows_out(problem_of(path), np.array([4, 0, 8, 3]), path.design)
     expected = changes_by_hand(X, path, absolute, [(4, 0), (8, 3)])
     np.testing.assert_allclose(found.changes, expected, atol=1e-12)
     assert np.abs(expected[3:]).mean() > 1e-2
@@ -356,7 +353,7 @@ def test_changes_of_least_squares_have_a_closed_form():
     path = sp.run(X, y, sp.Squared(), sp.Ridge(lam), n_iter=800)
     hat = X @ np.linalg.solve(X.T @ X + np.sqrt(n) * lam * np.eye(p), X.T)
     residuals, rest = y - hat @ y, np.eye(n) - hat
-    _, found = leave_out_rows(problem_of(path, "squared"), np.arange(n), path.design)
+    _, found = leave_rows_out(problem_of(path, "squared"), np.arange(n), path.design)
     products = []
     for k, (i, j) in enumerate(np.arange(n).reshape(15, 2)):
         alone = residuals[[i, j]] / np.diag(rest)[[i, j]]
@@ -448,9 +445,7 @@ def test_no_row_is_in_two_pairs(m, q):
     pairs = disjoint_pairs(rows)
     assert pairs.shape == (q, 2)
     np.testing.assert_array_equal(pairs.ravel(), rows[: 2 * q])
-    np.testing.assert_array_equal(disjoint_pairs(rows, most=5), pairs[:5])
     assert n_columns(m) == m + q
-    assert n_columns(m, most=5) == m + min(q, 5)
 
 
 def matchings(rows):
@@ -468,7 +463,7 @@ def test_the_mean_over_all_pairings_is_that_of_all_pairs():
     every = changes_by_hand(X, path, squared, list(itertools.combinations(range(6), 2)))
     ways = list(matchings(list(range(6))))
     found = [
-        leave_out_rows(problem_of(path, "squared"), np.array(rows), path.design)[1].changes
+        leave_rows_out(problem_of(path, "squared"), np.array(rows), path.design)[1].changes
         for rows in ways
     ]
     assert len(found) == 15
@@ -486,7 +481,7 @@ def test_the_mean_over_all_pairings_is_that_of_all_pairs():
 
 def pairs_of(path, rows, loss="absolute"):
     """Interactions of some rows, in the order given."""
-    return leave_out_rows(problem_of(path, loss), rows, path.design)[1]
+    return leave_rows_out(problem_of(path, loss), rows, path.design)[1]
 
 
 def pairs_of_leave_one_out(path, loss="absolute"):
@@ -603,9 +598,9 @@ def test_the_pairs_change_nothing_else(options):
     risk = estimate(path, test_loss="absolute", **options)
     rows = np.ravel(risk.interactions.pairs)  # all that are left out
     alone = leave_one_out(path, rows)  # without any pairs
-    found = risk.left_out.predictions if "audit" in options else risk.predictions.at(rows)
+    found = risk.audited.predictions if "audit" in options else risk.predictions.at(rows)
     np.testing.assert_allclose(found, alone, rtol=1e-12, atol=1e-12)
-    pairs = disjoint_pairs(rows, most=3)
+    pairs = disjoint_pairs(rows)[:3]
     assert pairs.shape == (3, 2)
     alone = alone[:, :6].reshape(13, 3, 2)
     few = interactions(path, resolve_test_loss("absolute"), pairs, alone, leave_out(path, pairs))

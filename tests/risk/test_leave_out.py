@@ -28,12 +28,10 @@ from problems import (
 )
 from steinpath.engine._batch import Batch
 from steinpath.problem import _scoring as scoring
-from steinpath.risk import _fold_runs, _splits
 from steinpath.risk import _leave_out as baselines
+from steinpath.risk import _splits
 
-cross_validate, leave_one_out = map(
-    on_backend, (_fold_runs.cross_validate, baselines.leave_one_out)
-)
+cross_validate, leave_one_out = map(on_backend, (baselines.cross_validate, baselines.leave_one_out))
 batch_of, random_folds = map(on_backend, (Batch.of, _splits.random_folds))
 resolve_test_loss = on_backend(scoring.resolve_test_loss)
 

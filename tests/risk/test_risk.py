@@ -6,7 +6,7 @@ import pytest
 from backends import everywhere, sp
 from problems import draw
 from steinpath.problem._scoring import CRITERIA, resolve_test_loss
-from steinpath.risk._estimate import compare_risks
+from steinpath.risk._risk import compare_risks
 
 
 def small_path(loss=None, **options):

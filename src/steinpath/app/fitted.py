@@ -22,9 +22,9 @@ from steinpath.estimators._classifiers import Classifier, Score
 from steinpath.estimators._encoder import TableEncoder
 from steinpath.problem._penalties import NoPenalty
 from steinpath.problem._scoring import CRITERIA, Criterion
-from steinpath.risk._after_choice import ChosenRisk, compare_chosen
-from steinpath.risk._estimate import Risk
+from steinpath.risk._after_choice import ChosenRisk
 from steinpath.risk._leave_out import LeftOutModels
+from steinpath.risk._risk import Risk
 from steinpath.risk._splits import Splits
 from steinpath.tuning._tuning import Tuning
 
@@ -184,15 +184,9 @@ class Fitted:
             return found
         rows, actual, values = self.left_out_classes
         wrong = values.argmax(axis=1) != actual
-        return replace(
-            found,
-            value=self.estimator.error_rate_,
-            stderr=self.estimator.error_rate_stderr_,
-            rows=rows,
-            losses=wrong.astype(float),
-            predictions=values[:, 0],
-            interactions=None,
-        )
+        found = found.with_losses(rows, values[:, 0], wrong.astype(float))
+        value, stderr = self.estimator.error_rate_, self.estimator.error_rate_stderr_
+        return replace(found, value=value, stderr=stderr)
 
     @property
     def meaning_of_error(self) -> str:
@@ -342,7 +336,8 @@ def rank(contenders: Sequence[Contender]) -> list[Ranked]:
     first, *others = sorted(contenders, key=lambda each: each.chosen.value)
     ranking = [first.row]
     for row, chosen in others:
-        behind, stderr = compare_chosen(*_on_the_same_rows(chosen, first.chosen))
+        chosen, best = _on_the_same_rows(chosen, first.chosen)
+        behind, stderr = chosen.compare(best)
         ranking.append(replace(row, behind=behind, behind_stderr=stderr))
     return ranking
 
@@ -355,8 +350,5 @@ def _on_the_same_rows(*both: ChosenRisk) -> list[ChosenRisk]:
     if np.array_equal(both[0].rows, both[1].rows):
         return list(both)
     rows, *places = np.intersect1d(both[0].rows, both[1].rows, return_indices=True)
-    found = []
-    for each, at in zip(both, places, strict=True):
-        kept: dict[str, Any] = {"losses": each.losses[at], "predictions": each.predictions[at]}
-        found.append(replace(each, rows=rows, interactions=None, **kept))
-    return found
+    pairs = zip(both, places, strict=True)
+    return [one.with_losses(rows, one.predictions[at], one.losses[at]) for one, at in pairs]

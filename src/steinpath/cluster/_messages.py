@@ -25,11 +25,11 @@ from steinpath.engine._batch import Batch
 from steinpath.engine._data import RunData
 from steinpath.engine._path import Path
 from steinpath.problem._scoring import OnScaleOfY
-from steinpath.risk._after_choice import ChosenRisk
 from steinpath.risk._audit import Audit
-from steinpath.risk._estimate import Risk
+from steinpath.risk._held_out import HeldOut, RowSample
 from steinpath.risk._leave_out import LeftOutModels
-from steinpath.risk._scores import Fitted, StoredPredictions
+from steinpath.risk._methods import Predictions
+from steinpath.risk._risk import Risk
 
 try:
     from cloudpickle import Pickler
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 #: Attributes with one entry per row that are sent with a result, all along the first axis.
 _OVER_ROWS: dict[type, tuple[str, ...]] = {
-    ChosenRisk: ("predictions", "losses"),
     LeftOutModels: ("predictions",),
     OnScaleOfY: ("y",),
 }
@@ -289,11 +288,17 @@ class _ResultPickler(Pickler):  # type: ignore[misc]
         if isinstance(obj, Path):
             return _received_path, self._path(obj)
         if isinstance(obj, Risk):
-            return _received_risk, (self._keep(obj), _state(obj) | {"left_out": None})
-        if isinstance(obj, Fitted):
+            return _received_risk, (self._keep(obj), _state(obj) | _without_rows(obj))
+        if isinstance(obj, HeldOut) and obj.sample.design is not None:
+            over_rows = OverRows(obj.predictions, 1), OverRows(obj.losses, 1)
+            state = _state(obj) | dict(zip(("predictions", "losses"), over_rows, strict=True))
+            return _received, (HeldOut, state)
+        if isinstance(obj, RowSample) and obj.design is not None:
+            return _received_sample, (obj.whole,)
+        if isinstance(obj, Predictions):
             path = obj.path
             return _received_predictions, (self._keep(obj), path, path.response.dtype)
-        if isinstance(obj, Audit) and obj.shared is not None:
+        if isinstance(obj, Audit) and obj.sample.design is not None:
             return _received_audit, (self._keep(obj), vars(obj) | {"differences": None})
         for cls, names in _OVER_ROWS.items():
             if isinstance(obj, cls):
@@ -308,6 +313,17 @@ class _ResultPickler(Pickler):  # type: ignore[misc]
         names = ("loss", "penalty", "algorithm", "design", "level", "risk")
         state = {name: getattr(path, name) for name in names}
         return self._keep(path), path.data.all_y, state, path.n_iter, path.response.dtype
+
+
+def _without_rows(risk: Risk) -> dict[str, Any]:
+    """Return the fields of a risk without the predictions of rows that were left out."""
+    estimate, nothing = risk.estimate, None
+    if estimate.held_out is not None:
+        sample = estimate.held_out.sample
+        held_out = estimate.held_out._replace(predictions=nothing, losses=None)
+        held_out = held_out._replace(sample=sample.whole or sample)
+        estimate = estimate._replace(held_out=held_out)
+    return {"estimate": estimate, "audited": None}
 
 
 def _state(obj: Any) -> dict[str, Any]:
@@ -332,6 +348,10 @@ def _received(cls: type, state: dict[str, Any]) -> Any:
     return cls(**state)
 
 
+def _received_sample(sample: RowSample) -> RowSample:
+    return sample
+
+
 def _received_path(
     reference: Reference, y: Array, state: dict[str, Any], n_iter: int, dtype: Any
 ) -> Path:
@@ -347,10 +367,10 @@ def _received_path(
     return reference.result.register(Path(y=y, maps=maps, **state, **arrays), reference)
 
 
-def _received_predictions(reference: Reference, path: Path, dtype: Any) -> StoredPredictions:
+def _received_predictions(reference: Reference, path: Path, dtype: Any) -> Predictions:
     shape = path.n_iter + 1, path.n_samples
     predictions: Any = RemoteArray(reference, "predictions", shape, dtype)
-    return StoredPredictions(path, predictions)
+    return Predictions(path, predictions)
 
 
 def _received_risk(reference: Reference, state: dict[str, Any]) -> Risk:
@@ -361,5 +381,5 @@ def _received_audit(reference: Reference, state: dict[str, Any]) -> Audit:
     audit = object.__new__(Audit)
     shape = len(state["slope"]), len(state["rows"])
     differences = RemoteArray(reference, "differences", shape, state["slope"].dtype)
-    audit.__dict__.update(state | {"differences": differences, "shared": None})
+    audit.__dict__.update(state | {"differences": differences})
     return audit

@@ -33,7 +33,7 @@ from steinpath.problem._margins import (
 )
 from steinpath.problem._penalties import ElasticNet, Lasso, Ridge
 from steinpath.problem._scoring import CRITERIA, MarginCriterion
-from steinpath.risk._fold_runs import mean_and_error
+from steinpath.risk._held_out import RowSample
 from steinpath.risk._splits import check_groups, refuse_missing
 from steinpath.tuning._tuning import Tuning
 
@@ -172,10 +172,11 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         if sample_weight is not None:  # one for all, or one for each row
             weights = weights * np.asarray(_on_host("sample_weight", sample_weight), float)
         counts, units = weights[tested], None if groups is None else check_groups(groups)[tested]
+        sample = RowSample.of(len(tested), counts, units)
         dependence = [one._dependence for one in fitted]
 
         def score(losses: np.ndarray, constant: float) -> Score:
-            mean, error = mean_and_error((counts * losses)[None, :], counts, units)
+            mean, error = sample.mean_and_error((counts * losses)[None, :])
             return Score(float(mean[0]), float(error[0]) * max(dependence), constant)
 
         several, labels = len(fitted) > 1, np.arange(self.classes_.shape[0])

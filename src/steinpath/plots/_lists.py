@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from steinpath.inference._coefficient_intervals import CoefficientIntervals
-    from steinpath.risk._estimate import Risk
+    from steinpath.risk._risk import Risk
 
 # Ratios of value to threshold below this are drawn at the end of the scale.
 _SMALLEST_RATIO = 1e-2

@@ -15,7 +15,7 @@ from steinpath.problem._scoring import observation_losses
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from steinpath.risk._estimate import Risk
+    from steinpath.risk._risk import Risk
     from steinpath.tuning._tuning import Tuning
 
 #: Quantiles of the residuals that bound their median and their central 50% and 90%.

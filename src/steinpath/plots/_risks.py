@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from steinpath.risk._estimate import Risk
+    from steinpath.risk._risk import Risk
     from steinpath.tuning._tuning import Tuning
 
 

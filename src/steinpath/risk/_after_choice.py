@@ -2,33 +2,33 @@
 
 The estimated risk at the selected iterate is the smallest of many and therefore too small. To
 adjust for that, the selection is repeated without the rows on which it is tested: by nested folds,
-or by a bootstrap of the selection if these would cost more than the tuning itself.
+or by a bootstrap of the selection if these would cost more than the tuning itself. The bootstrap
+follows Tsamardinos, Greasidou and Borboudakis (2018) and requires no further runs: the selection is
+repeated on rows drawn with replacement, and tested on the others. The losses of all rows are
+treated as fixed, so their dependence is ignored; it is small if there are many rows per column.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from steinpath._support.arrays import namespace, to_numpy
+from steinpath._support import timings
+from steinpath._support.arrays import namespace, scattered_sums, to_numpy
 from steinpath._support.printing import with_error
 from steinpath.design._base import Design
 from steinpath.engine._batch import Batch, DeferredBatch
 from steinpath.engine._tangents import design_in
 from steinpath.problem._scoring import observation_losses
-from steinpath.risk._bootstrap import bootstrap_selection
-from steinpath.risk._estimate import Risk, compare_risks
-from steinpath.risk._fold_runs import mean_and_error
-from steinpath.risk._interactions import Interactions
+from steinpath.risk._held_out import HeldOut, RowSample
 from steinpath.risk._leave_out import LeftOutModels, models_without
-from steinpath.risk._method_costs import TALL
-from steinpath.risk._methods import SMALL, n_folds
+from steinpath.risk._methods import SMALL, TALL, n_folds
 from steinpath.risk._nested import Cells, InnerRuns, NestedSelection, SelectionRule
 from steinpath.risk._options import RiskOptions
+from steinpath.risk._risk import Risk, compare_risks
 from steinpath.risk._splits import Splits, make_splits
 from steinpath.risk._stopping import work_of_a_step
 
@@ -40,8 +40,6 @@ _FEWEST, _MOST, _MOST_OF_FEW = 3, 8, 12
 # Nested folds may take as many steps of runs as the tuning, and with few rows three times as many.
 # The accurate estimate of the selected risk adds this many columns to the tuning: probes and folds.
 _FEW_ROWS, _FOR_FEW, _CAREFUL = 300, 3, 40
-# Or they may take this much work, a few tenths of a second; see `work_of_a_step`.
-_CHEAP = 2e9
 # With this many rows, in total and per column, the losses are so weakly dependent that the
 # bootstrap is accurate enough.
 _MANY_ROWS = 5000
@@ -52,6 +50,9 @@ _FEWEST_TRAINED = 0.5
 _CHANCE = 0.1
 # Maximum numbers of splits, and of sets of rows that they treat alike.
 _MOST_SPLITS, _MOST_CELLS = 32, 64
+# Number of draws of the bootstrap, batch size of the draws, and maximum number of iterations of
+# each path.
+_DRAWS, _TOGETHER, _ITERATES = 200, 20, 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,22 +73,48 @@ class ChosenRisk:
         and the iteration were also selected without these rows.
     choices : tuple of (int, int)
         Penalty and iteration of the model fitted in each split.
+    dependence : float
+        Ratio of the standard error to that of independent losses.
     """
 
     value: float
     stderr: float
     method: str
-    rows: np.ndarray = field(repr=False)
-    predictions: np.ndarray = field(repr=False)
-    losses: np.ndarray = field(repr=False)
+    #: With predictions and losses of shape (1, m).
+    held_out: HeldOut = field(repr=False)
     choices: tuple[tuple[int, int], ...] = field(repr=False)
     splits: Splits = field(repr=False)
     models: LeftOutModels = field(repr=False)
-    interactions: Interactions | None = field(default=None, repr=False)
     groups: np.ndarray | None = field(default=None, repr=False)
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Held-out rows."""
+        return self.held_out.rows
+
+    @property
+    def predictions(self) -> np.ndarray:
+        """Out-of-fold predictions of `rows`."""
+        return np.asarray(self.held_out.predictions[0])
+
+    @property
+    def losses(self) -> np.ndarray:
+        """Scoring losses of `predictions`."""
+        assert self.held_out.losses is not None
+        return np.asarray(self.held_out.losses[0])
+
+    @property
+    def dependence(self) -> float:
+        """Ratio of the standard error to that of independent losses."""
+        _, independent = self._mean_and_error(self.losses)
+        return max(self.stderr / independent, 1.0) if independent > 0 else 1.0
 
     def compare(self, other: ChosenRisk) -> tuple[float, float]:
         """Return the difference from another risk on the same rows, and its standard error.
+
+        The error is that of the mean difference of the held-out losses, including their dependence
+        where it is known; if the two models were tested with different folds, the dependent parts
+        are treated as independent.
 
         Parameters
         ----------
@@ -95,13 +122,18 @@ class ChosenRisk:
             Risk of another model that was tuned on the same rows. Use the same ``rng`` for both, so
             that they have the same folds and the difference has a smaller error.
         """
-        return compare_chosen(self, other)
-
-    @property
-    def dependence(self) -> float:
-        """Ratio of the standard error to that of independent losses."""
-        _, independent = _mean_and_error(self.losses, self.rows, self.groups)
-        return max(self.stderr / independent, 1.0) if independent > 0 else 1.0
+        if not np.array_equal(self.rows, other.rows):
+            raise ValueError(
+                "the two models were tested on different rows; tune both on the same rows"
+            )
+        _, stderr = self._mean_and_error(self.losses - other.losses)
+        own, others = self.held_out.interactions, other.held_out.interactions
+        if own is not None and others is not None and self._tests_as(other):
+            stderr = math.hypot(stderr, own.stderr_between(0, 0, others))
+        else:
+            known = [pairs for pairs in (own, others) if pairs is not None]
+            stderr = math.hypot(stderr, *(float(pairs.stderr()[0]) for pairs in known))
+        return self.value - other.value, stderr
 
     def mean_of(self, losses: np.ndarray) -> tuple[float, float]:
         """Return the mean of other losses of the same predictions, and its standard error.
@@ -113,55 +145,25 @@ class ChosenRisk:
         losses : ndarray of shape (m,)
             One loss for each of `rows`.
         """
-        mean, stderr = _mean_and_error(losses, self.rows, self.groups)
+        mean, stderr = self._mean_and_error(losses)
         return mean, stderr * self.dependence
+
+    def with_losses(
+        self, rows: np.ndarray, predictions: np.ndarray, losses: np.ndarray
+    ) -> ChosenRisk:
+        """Return the same risk with other held-out rows, whose losses are independent."""
+        sample = RowSample.of(len(rows), groups=None if self.groups is None else self.groups[rows])
+        return replace(self, held_out=HeldOut(rows, predictions[None, :], sample, losses[None, :]))
+
+    def _mean_and_error(self, losses: np.ndarray) -> tuple[float, float]:
+        mean, stderr = self.held_out.sample.mean_and_error(losses[None, :])
+        return float(mean[0]), float(stderr[0])
+
+    def _tests_as(self, other: ChosenRisk) -> bool:
+        return np.array_equal(self.splits.test, other.splits.test)
 
     def __repr__(self) -> str:
         return f"<ChosenRisk ({self.method}): {with_error(self.value, self.stderr)}>"
-
-
-def compare_chosen(first: ChosenRisk, second: ChosenRisk) -> tuple[float, float]:
-    """Return the difference of two risks on the same rows, and its standard error.
-
-    Both are adjusted for selection. The error is that of the mean difference of the held-out
-    losses, including their dependence where it is known; if the two models were tested with
-    different folds, the dependent parts are treated as independent.
-    """
-    if not np.array_equal(first.rows, second.rows):
-        raise ValueError("the two models were tested on different rows; tune both on the same rows")
-    _, stderr = _mean_and_error(first.losses - second.losses, first.rows, first.groups)
-    one, other = first.interactions, second.interactions
-    if one is not None and other is not None and np.array_equal(*_tests(first, second)):
-        stderr = math.hypot(stderr, one.stderr_between(0, 0, other))
-    else:
-        known = [each for each in (one, other) if each is not None]
-        stderr = math.hypot(stderr, *(float(each.stderr()[0]) for each in known))
-    return first.value - second.value, stderr
-
-
-def _tests(first: ChosenRisk, second: ChosenRisk) -> tuple[np.ndarray, np.ndarray]:
-    return first.splits.test, second.splits.test
-
-
-def _mean_and_error(
-    losses: np.ndarray,
-    rows: np.ndarray,
-    groups: np.ndarray | None,
-    design: Design | None = None,
-) -> tuple[float, float]:
-    """Return the mean of losses of some rows, and its standard error.
-
-    With a design that holds only some rows, the losses are those of the local rows.
-    """
-    if design is None or design.is_whole:
-        groups = None if groups is None else groups[rows]
-        mean, stderr = mean_and_error(losses[None, :], np.ones(len(losses)), groups)
-    else:
-        own, counts = np.zeros((2, design.shape[0]))
-        where = design.places(rows)[1]
-        own[where], counts[where] = losses, 1.0
-        mean, stderr = mean_and_error(own[None, :], counts, groups, design)
-    return float(mean[0]), float(stderr[0])
 
 
 def risk_after_choice(
@@ -173,80 +175,54 @@ def risk_after_choice(
     seed: int,
     nested: bool = True,
 ) -> ChosenRisk:
-    """Estimate the risk of a selected model, adjusted for selection.
+    """Estimate the risk of the selected penalty and iteration ``best``, adjusted for selection.
 
-    Parameters
-    ----------
-    batch : Batch
-        Paths of all penalties.
-    risks : sequence of Risk
-        Risks of these paths.
-    best : tuple of int
-        Selected penalty and iteration.
-    selection_rule : SelectionRule
-        Selection rule.
-    options : RiskOptions
-        Risk options with the groups and splits of these rows.
-    seed : int
-        Seed of the folds and of the bootstrap.
-    nested : bool, default=True
-        Whether nested folds may be run.
-
-    Returns
-    -------
-    ChosenRisk
-        If some rows are not local, with predictions and losses of the local rows.
+    The options have the groups and splits of these rows. Nested folds are run if that is allowed.
+    If some rows are not local, the result has predictions and losses of the local rows.
     """
-    rng = np.random.default_rng([seed, 1])
+    rng, groups = np.random.default_rng([seed, 1]), options.groups
     fixed = len(risks) == 1 and selection_rule.iterate is not None
-    plan = _plan(batch, risks, best, selection_rule, options, rng)
-    splits, members, selection_rule = plan.splits, plan.members, selection_rule.among(plan.members)
-    naive = risks[best[0]]
-    value, stderr = float(naive.values[best[1]]), float(naive.stderr[best[1]])
+    length = _length(risks, best, selection_rule, batch.n_samples)
+    splits, members, runs = _plan(batch, risks, best, selection_rule, options, length, rng)
+    selection_rule = selection_rule.among(members)
+    unadjusted = risks[best[0]]
+    value, stderr = float(unadjusted.values[best[1]]), float(unadjusted.stderr[best[1]])
     start = batch.unmoved()
     choices: list[tuple[int, int] | None] = [best] * splits.n_splits
-    method, optimism, changes = "fixed" if fixed else "bootstrap", 0.0, None
-    if plan.runs is not None and nested and not fixed:
+    method, optimism, interactions = "fixed" if fixed else "bootstrap", 0.0, None
+    if runs is not None and nested and not fixed:
         method, part = "nested", start.part(members.tolist())
         inner = NestedSelection(
-            part, naive.criterion, splits, plan.runs, selection_rule, plan.length, _rounded(batch)
+            part, unadjusted.criterion, splits, runs, selection_rule, length, _rounded(batch)
         )
-        train = np.stack([to_numpy(risks[k].train)[: plan.length] for k in members])
-        optimism, changes = inner.optimism(train), inner.changes()
-        choices = [each and (int(members[each[0]]), each[1]) for each in inner.choices]
+        train = np.stack([to_numpy(risks[k].train)[:length] for k in members])
+        optimism, interactions = inner.optimism(train), inner.changes()
+        choices = [choice and (int(members[choice[0]]), choice[1]) for choice in inner.choices]
     elif not fixed:
-        value = bootstrap_selection([risks[k] for k in members], selection_rule, plan.length, rng)
+        value = bootstrap_selection([risks[k] for k in members], selection_rule, length, rng)
     splits, made = _with_choices(splits, choices)
     models = models_without(start.part([k for k, _ in made]), splits.train, [t for _, t in made])
     design, rows = batch.data.design, np.flatnonzero(splits.tests)
     own = design.places(rows)[1]  # local rows
     shares = design.local(splits.test / np.maximum(splits.tests, 1)[:, None])[own]
     predictions = np.sum(shares * models.predictions[own], axis=1)
-    losses = np.sum(shares * _all_losses(naive, models.predictions)[own], axis=1)
+    losses = np.sum(shares * _losses_of(unadjusted, models.predictions)[own], axis=1)[None, :]
+    codes = None if groups is None else groups[rows]
+    sample = RowSample.of(len(rows), groups=codes).local_to(design, rows)
     if method == "nested":
-        value, spread = _mean_and_error(losses, rows, options.groups, design)
-        value = float(value + optimism)
+        mean, spread = (float(x[0]) for x in sample.mean_and_error(losses))
+        value = float(mean + optimism)
         if not splits.complete and splits.n_splits > 1:
             # neighbours in time are dependent; blocks of them are less so
-            blocks = splits.test.argmax(axis=1)
-            spread = max(spread, _mean_and_error(losses, rows, blocks, design)[1])
-        if changes is not None:
-            spread = math.hypot(spread, float(changes.stderr()[0]))
+            blocks = RowSample.of(len(rows), groups=splits.test.argmax(axis=1)[rows])
+            in_blocks = blocks.local_to(design, rows).mean_and_error(losses)[1]
+            spread = max(spread, float(in_blocks[0]))
+        if interactions is not None:
+            spread = math.hypot(spread, float(interactions.stderr()[0]))
         # selection cannot make the risk more certain than that of a fixed model
         stderr = max(stderr, spread)
-    return ChosenRisk(
-        value=value,
-        stderr=stderr,
-        method=method,
-        rows=rows,
-        predictions=predictions,
-        losses=losses,
-        choices=made,
-        splits=splits,
-        models=models,
-        interactions=changes,
-        groups=options.groups,
-    )
+    held_out = HeldOut(rows, predictions[None, :], sample, losses, optimism, interactions)
+    return ChosenRisk(value, stderr, method, held_out, made, splits, models, groups)
 
 
 def _with_choices(
@@ -276,32 +252,20 @@ def _rounded(batch: Batch) -> Design | None:
     return design_in(batch, namespace(batch.data.y).float32, rngs)
 
 
-def _all_losses(risk: Risk, predictions: np.ndarray) -> np.ndarray:
+def _losses_of(risk: Risk, predictions: np.ndarray) -> np.ndarray:
     """Return the losses of predictions (n, K) of y."""
     path = risk.path
     less = path.design.array(predictions.T - path.level)
     return to_numpy(observation_losses(risk.criterion, path.response, less)).T.astype(float)
 
 
-class _Plan(NamedTuple):
-    """Splits, and the penalties and iterations among which the selection is repeated.
-
-    Attributes
-    ----------
-    splits : Splits
-        Splits.
-    members : ndarray of int of shape (S,)
-        Indices of the penalties.
-    length : int
-        Number of iterations.
-    runs : InnerRuns or None
-        Runs of nested splits; None if they are too expensive or not possible.
-    """
-
-    splits: Splits
-    members: np.ndarray
-    length: int
-    runs: InnerRuns | None
+def _length(
+    risks: Sequence[Risk], best: tuple[int, int], selection_rule: SelectionRule, n: int
+) -> int:
+    """Return the number of iterations among which the selection is repeated."""
+    order = _candidates(risks, best, selection_rule, n)
+    last = max(_iterate(risks[k], selection_rule) for k in order)
+    return min(2 * last, risks[0].path.n_iter) + 1
 
 
 def _plan(
@@ -310,46 +274,47 @@ def _plan(
     best: tuple[int, int],
     selection_rule: SelectionRule,
     options: RiskOptions,
+    length: int,
     rng: np.random.Generator,
-) -> _Plan:
+) -> tuple[Splits, np.ndarray, InnerRuns | None]:
+    """Return splits, and the penalties and the runs with which the selection is repeated.
+
+    There are no runs if they are too expensive or not possible.
+    """
     n, p = batch.data.design.whole_shape
-    most = options.units(n)
-    order = _candidates(risks, best, selection_rule)[: _MOST if n > _FEW_ROWS else _MOST_OF_FEW]
-    last = max(_iterate(risks[k], selection_rule) for k in order)
-    length = min(2 * last, risks[0].path.n_iter) + 1
+    order = _candidates(risks, best, selection_rule, n)
     room = _room(batch, risks, options) // length
     fewest = min(_FEWEST, len(risks))
     plans = []
     for count in _FOLDS if options.cv is None else (n_folds(batch, options),):
-        splits = make_splits(batch, options.cv, options.groups, min(count, most), rng)
+        count = min(count, options.units(n))
+        splits = make_splits(batch, options.cv, options.groups, count, rng)
         runs = None
         if not (n > _MANY_ROWS and n >= TALL * p) and _is_simple(splits):
             runs = InnerRuns.of(splits)
         affordable = 0 if runs is None or not runs.of_pair else room // runs.n_runs
         members = np.sort(order[: max(affordable, fewest)])
-        plans.append(_Plan(splits, members, length, runs if affordable >= fewest else None))
-        if plans[-1].runs is not None:
+        plans.append((splits, members, runs if affordable >= fewest else None))
+        if affordable >= fewest:
             return plans[-1]
     return plans[0]
 
 
 def _candidates(
-    risks: Sequence[Risk], best: tuple[int, int], selection_rule: SelectionRule
+    risks: Sequence[Risk], best: tuple[int, int], selection_rule: SelectionRule, n: int
 ) -> np.ndarray:
-    """Return the penalties, most likely to be selected on a subset of the rows first."""
+    """Return the penalties most likely to be selected on a subset of the n rows, in order."""
     lowest = np.array([float(risk.values[_iterate(risk, selection_rule)]) for risk in risks])
     lowest[best[0]] = -math.inf  # always included, whatever the rule
     order = np.argsort(lowest, kind="stable")
-    if (
-        selection_rule.rule == "one_se"
-    ):  # neighbours of the selection as well as those of the minimum
+    if selection_rule.rule == "one_se":  # also neighbours of the selection
         with np.errstate(divide="ignore", invalid="ignore"):  # for a penalty of zero
             scale = np.log(selection_rule.lams)
             distance = np.abs(np.nan_to_num(scale - scale[best[0]]))
         nearest = np.argsort(distance, kind="stable")
         both = np.stack([nearest, order], axis=1).ravel()
         order = both[np.sort(np.unique(both, return_index=True)[1])]
-    return order
+    return order[: _MOST if n > _FEW_ROWS else _MOST_OF_FEW]
 
 
 def _room(batch: Batch, risks: Sequence[Risk], options: RiskOptions) -> int:
@@ -357,7 +322,7 @@ def _room(batch: Batch, risks: Sequence[Risk], options: RiskOptions) -> int:
     folds = n_folds(batch, options.rough_folds)
     steps = (len(risks) * (1 + folds) + _CAREFUL) * (risks[0].path.n_iter + 1)
     steps *= _FOR_FEW if batch.n_samples <= _FEW_ROWS else 1
-    return int(max(steps, _CHEAP // work_of_a_step(batch)))
+    return int(max(steps, timings.TENTHS_OF_A_SECOND // work_of_a_step(batch)))
 
 
 def _is_simple(splits: Splits) -> bool:
@@ -385,14 +350,93 @@ def lowest_and_selected(
     lowest = int(np.argmin(sizes))
     if len(known) and lowest not in known:
         best = known[int(np.argmin(sizes[known]))]
-        found = risks[best].found
-        assert found is not None
-        chance = _CHANCE * len(known) * float(found.score.stderr[iterates[best]])
+        stderr = risks[best].estimate.stderr[iterates[best]]
+        chance = _CHANCE * len(known) * float(stderr)
         lowest = best if sizes[best] <= sizes[lowest] + chance else lowest
     if rule == "one_se":
         for k in np.argsort(-lams, kind="stable"):
             risk, t = places[k]
-            difference, stderr = compare_risks(risk, t, *places[lowest])
-            if difference <= stderr:
+            difference, error = compare_risks(risk, t, *places[lowest])
+            if difference <= error:
                 return lowest, int(k)
     return lowest, lowest
+
+
+def bootstrap_selection(
+    risks: Sequence[Risk], selection_rule: SelectionRule, length: int, rng: np.random.Generator
+) -> float:
+    """Return the mean loss of the rows that were not drawn, at the model selected by the others.
+
+    The candidates are the first ``length`` iterations of some paths.
+    """
+    iterates = np.unique(np.geomspace(1, length, _ITERATES).round().astype(int)) - 1
+    if selection_rule.iterate is not None:
+        iterates = np.array([selection_rule.iterate])
+        selection_rule = selection_rule._replace(iterate=0)
+    losses, sizes, which = _unit_losses(risks, iterates)
+    units, design = len(sizes), risks[0].path.design
+
+    def local(values: np.ndarray) -> np.ndarray:
+        """Return the local units along the last axis."""
+        return values if which is None else values[..., which]
+
+    def complete(sums: np.ndarray) -> np.ndarray:
+        return sums if which is None else design.over_rows(sums)
+
+    # a few parts suffice to estimate the noise of differences, if the rule requires it
+    parts = np.array_split(rng.permutation(units), min(10, units))
+    label = np.empty(units, dtype=int)
+    for k, part in enumerate(parts):
+        label[part] = k
+    own = local(label)
+    sums = complete(np.stack([losses[..., own == k].sum(axis=-1) for k in range(len(parts))]))
+    counts = np.array([sizes[part].sum() for part in parts])
+    means = sums / counts[:, None, None]
+    total, count = 0.0, 0.0
+    flat = losses.reshape(-1, losses.shape[-1])
+    for start in range(0, _DRAWS, _TOGETHER):
+        some = min(_TOGETHER, _DRAWS - start)
+        draws = rng.multinomial(units, np.full(units, 1 / units), size=some)
+        drawn_local = local(draws)
+        means_drawn = complete(flat @ drawn_local.T) / (draws @ sizes)
+        for k, mean_losses in enumerate(means_drawn.T):
+            choice = selection_rule(mean_losses.reshape(losses.shape[:2]), means)
+            total += float(losses[choice][drawn_local[k] == 0].sum())
+            count += float(sizes[draws[k] == 0].sum())
+    total = float(complete(np.asarray(total)))
+    if not count:  # a single row or group, which is always drawn
+        everyone = complete(losses.sum(axis=-1)) / sizes.sum()
+        return float(everyone[selection_rule(everyone, means)])
+    return total / count
+
+
+def _unit_losses(
+    risks: Sequence[Risk], iterates: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return estimated losses (L, T, units) of rows or groups, and the sizes of the units.
+
+    Corrections of a risk are added to each of its losses, so that the means agree. If some rows are
+    not local, the losses are those of the local rows, the indices of their units are returned, and
+    the sizes are those of all units.
+    """
+    first = risks[0]
+    design = first.path.design
+    held_out = first.estimate.held_out
+    rows = np.arange(first.path.n_samples) if held_out is None else held_out.rows
+    which, own = design.places(rows)
+    losses = np.zeros((len(risks), len(iterates), len(own)))
+    for k, risk in enumerate(risks):
+        for j, t in enumerate(iterates.tolist()):
+            predictions = risk.predictions.of(slice(t, t + 1))
+            of_rows = observation_losses(risk.criterion, risk.path.response, predictions)
+            losses[k, j] = to_numpy(of_rows)[0, own].astype(float)
+    means = design.over_rows(losses.sum(axis=-1)) / len(rows)
+    values = np.stack([to_numpy(risk.values).astype(float)[iterates] for risk in risks])
+    losses += (values - means)[..., None]
+    sizes = np.ones(len(rows))
+    if first.groups is not None:
+        codes = np.unique(first.groups[rows], return_inverse=True)[1]
+        sizes = np.bincount(codes).astype(float)
+        losses = design.over_rows(scattered_sums(losses, codes[which], len(sizes)))
+        return losses, sizes, None
+    return losses, sizes, None if design.is_whole else which

@@ -25,72 +25,33 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
 from steinpath._support.arrays import (
     Array,
     cast,
-    group_sums,
     like,
     namespace,
     root_mean_square,
-    scattered_sums,
-    take,
     to_numpy,
     units_of,
 )
 from steinpath._support.caching import cached_property
-from steinpath.design._base import Design
 from steinpath.engine._batch import Batch
 from steinpath.engine._tangents import design_in
 from steinpath.problem._scoring import check_finite, for_differences
-from steinpath.risk._interactions import Interactions, held, losses_of
-from steinpath.risk._methods import Estimate, fold_runs, leave_groups_out, leave_out_rows
-from steinpath.risk._problem import Problem
-from steinpath.risk._row_statistics import RowStatistics
+from steinpath.risk._held_out import HeldOut, RowSample, held, losses_of
+from steinpath.risk._methods import Estimate, fold_runs, leave_groups_out, leave_rows_out
+from steinpath.risk._options import ResolvedOptions
 
 # Additional iterations that are audited beyond twice the best one.
 _MARGIN = 16
 #: Differences up to this many standard errors are treated as noise. A smaller number corrects more
 #: of a wrong estimate, a larger one changes less of a right one (`benchmarks/accuracy/trust.py`).
 NOISE = 1.75
-#: Attributes of an audit that are computed from all rows, each from the preceding ones.
-CURVES = ("difference", "stderr", "significance", "share", "error", "misfit")
 # Values below this multiple of the machine precision are treated as rounding errors.
 _ROUNDING = 64
-
-
-class LeftOut(NamedTuple):
-    """Predictions of held-out rows by runs without them.
-
-    Attributes
-    ----------
-    rows : ndarray of int of shape (m,)
-        Held-out rows.
-    predictions : Array of shape (T, m)
-        Their predictions for the first iterations.
-    optimism : Array of shape (T,) or float
-        Added to their losses: Burman's correction, for folds.
-    shrink : float
-        Standard error of a mean over the rows, for values with standard deviation 1.
-    interactions : Interactions or None
-        Dependence between the losses of the rows; not available for folds.
-    """
-
-    rows: np.ndarray
-    predictions: Array
-    optimism: Array
-    shrink: float
-    interactions: Interactions | None = None
-    #: Design that holds the rows, if predictions are those of local rows only.
-    shared: Design | None = None
-
-    @property
-    def until(self) -> int:
-        """Last iteration of the runs."""
-        return int(self.predictions.shape[0]) - 1
 
 
 def reach(best: int, n_iter: int) -> int:
@@ -98,53 +59,40 @@ def reach(best: int, n_iter: int) -> int:
     return min(2 * best + _MARGIN, n_iter)
 
 
-def leave_rows_out(problem: Problem, how: int | str, exact: Estimate | None = None) -> LeftOut:
-    """Rerun the path without some of the rows.
+def hold_out_rows(
+    options: ResolvedOptions, audit: int | str, exact: Estimate | None = None
+) -> HeldOut:
+    """Rerun the path without some rows or groups, one at a time, or in ten folds.
 
-    Parameters
-    ----------
-    problem : Problem
-        Path, and the precision of its reruns.
-    how : int or "folds"
-        Number of rows (or groups) to leave out one at a time, or ten folds.
-    exact : Estimate, optional
-        Leave-one-out estimate of all rows, if that was the method; there is then nothing to check.
+    ``exact`` is a leave-one-out estimate of all rows, if that was the method; nothing is run then.
     """
-    path, rng = problem.path, problem.rng
-    batch, groups = Batch.of(path), problem.options.groups
-    n, dtype = path.n_samples, getattr(namespace(path.y), problem.options.precision)
-    units = problem.options.units(n)
-    if how == "folds" and exact is None:
-        runs = fold_runs(problem, batch, design_in(batch, dtype, [rng]))
-        (crossed,) = runs.extended(batch)
-        rows = np.flatnonzero(runs.splits.tests)
-        predictions = take(crossed.predictions, path.design.places(rows)[1], axis=1)
-        if runs.splits.tests.max() > 1:
+    path, rng, groups, n = options.path, options.rng, options.groups, options.path.n_samples
+    batch, dtype = Batch.of(path), getattr(namespace(path.y), options.precision)
+    if audit == "folds" and exact is None:
+        runs = fold_runs(options, batch, design_in(batch, dtype, [rng]))
+        (held_out,) = runs.extended(batch)
+        if held_out.losses is not None:
             raise ValueError(
                 "an audit tests each row once, but cv has splits that test rows repeatedly; use "
                 "method='folds'"
             )
-        tested = len(rows) if groups is None else len(np.unique(groups[rows]))
-        shared = None if path.design.is_whole else path.design
-        shrink = 1 / math.sqrt(tested)
-        return LeftOut(rows, predictions, crossed.optimism, shrink, shared=shared)
-    if groups is not None:
-        m = units if how == "folds" else min(int(how), units)
-        some = rng.choice(units, m, replace=False)
-        rows = np.flatnonzero(np.isin(groups, some))
-        if exact is None:
-            found = leave_groups_out(problem, some, design_in(batch, dtype, [rng]))
-            predictions = path.design.picked(found, rows)
-        else:
-            predictions = exact.predictions.at(rows)
-        return LeftOut(rows, predictions, 0.0, math.sqrt((1 - m / units) / m))
-    m = n if how == "folds" else min(int(how), n)
-    rows = rng.choice(n, m, replace=False)
+        return held_out
+    units = options.units(n)
+    m = units if audit == "folds" else min(int(audit), units)
+    drawn = rng.choice(units, m, replace=False)
+    rows = drawn if groups is None else np.flatnonzero(np.isin(groups, drawn))
+    codes = None if groups is None else np.unique(groups[rows], return_inverse=True)[1]
+    interactions = None
     if exact is not None:
-        predictions, pairs = exact.predictions.at(rows), exact.interactions
+        predictions, interactions = exact.predictions.at(rows), exact.interactions
+    elif groups is not None:
+        values = leave_groups_out(options, drawn, design_in(batch, dtype, [rng]))
+        predictions = path.design.picked(values, rows)
     else:
-        predictions, pairs = leave_out_rows(problem, rows, design_in(batch, dtype, [rng]))
-    return LeftOut(rows, predictions, 0.0, math.sqrt((1 - m / n) / m), pairs)
+        design = design_in(batch, dtype, [rng])
+        predictions, interactions = leave_rows_out(options, rows, design)
+    sample = RowSample.of(len(rows), groups=codes, population=units)
+    return HeldOut(rows, predictions, sample, interactions=interactions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,39 +134,25 @@ class Audit:
     differences: Array = field(repr=False)
     slope: Array = field(repr=False)
     correlation: Array = field(repr=False)
-    shrink: float = field(repr=False)
+    #: The rows or groups that the differences are of.
+    sample: RowSample = field(repr=False)
+    until: int
     noise: float = field(default=NOISE, repr=False)
-    until: int = -1
-    #: Design that holds the rows, if `differences` are those of local rows only.
-    shared: Design | None = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        if self.until < 0:  # all iterations
-            object.__setattr__(self, "until", int(self.differences.shape[0]) - 1)
 
     @cached_property
     def difference(self) -> Array:
         """Mean leave-one-out loss minus the mean estimated loss."""
-        return self._over.mean(self.differences)
-
-    @property
-    def _over(self) -> RowStatistics:
-        count = self.differences.shape[1] if self.shared is None else len(self.rows)
-        return RowStatistics(count, self.shared)
+        return self.sample.mean(self.differences)
 
     @cached_property
     def misfit(self) -> float:
         """Root mean square of the differences, over rows and iterations."""
-        if self.shared is None:
-            return root_mean_square(self.differences)
-        unit = units_of(self._over.largest(self.differences))
-        means = self._over.mean((self.differences / unit) ** 2)
-        return root_mean_square(unit[:, 0] * np.sqrt(means))
+        return self.sample.root_mean_square(self.differences)
 
     @cached_property
     def stderr(self) -> Array:
         """Standard error of `difference`."""
-        return self._stderr(self.differences)
+        return self.sample.stderr(self.differences)
 
     @cached_property
     def share(self) -> Array:
@@ -264,106 +198,75 @@ class Audit:
         added = self.share[t1] * first - other.share[t2] * second
         return float(self._error(added, first - second - added)[0])
 
-    def compute(self) -> None:
-        """Compute all curves now, while all blocks of rows do the same.
-
-        Properties are not used for that: in Python 3.11 ``cached_property`` has one lock for all
-        instances, so two blocks would wait for each other.
-        """
-        for name in CURVES:
-            self.__dict__[name] = vars(Audit)[name].func(self)
-
     def differences_at(self, t: int) -> Array:
         """Return `differences` of one iteration, of shape (1, m)."""
         return self.differences[t : t + 1, :]
 
-    def _stderr(self, values: Array) -> Array:
-        return self.shrink * self._over.deviation(values)
-
-    def _error(self, added: Array, left: Array) -> Array:
-        xp = namespace(added)
-        unit = units_of(self._over.largest(left))
-        left = left / unit
+    def _error(self, added: Array, rest: Array) -> Array:
+        xp, sample = namespace(added), self.sample
+        unit = units_of(sample.largest(rest))
+        rest = rest / unit
         # subtract the noise of the squared mean
-        seen = self._over.mean(left) ** 2 - self._stderr(left) ** 2
-        seen = unit[:, 0] * xp.sqrt(xp.where(seen > 0, seen, 0 * seen))
-        return xp.hypot(self._stderr(added), seen)
+        bias = sample.mean(rest) ** 2 - sample.stderr(rest) ** 2
+        bias = unit[:, 0] * xp.sqrt(xp.where(bias > 0, bias, 0 * bias))
+        return xp.hypot(sample.stderr(added), bias)
 
 
-def compare(problem: Problem, found: Estimate, left_out: LeftOut, noise: float = NOISE) -> Audit:
+def compare(
+    options: ResolvedOptions, estimate: Estimate, held_out: HeldOut, noise: float = NOISE
+) -> Audit:
     """Compare an estimate with the predictions of runs without the rows.
 
-    Parameters
-    ----------
-    problem : Problem
-        Path and scoring loss.
-    found : Estimate
-        Estimate to check.
-    left_out : LeftOut
-        Predictions of held-out rows.
-    noise : float
-        Differences up to this many standard errors are treated as noise; 0 if the estimate assumes
-        independent rows although they are known to be dependent.
+    Differences up to ``noise`` standard errors are treated as noise; 0 if the estimate assumes
+    independent rows although they are known to be dependent.
     """
-    path, rows, known = problem.path, left_out.rows, slice(0, left_out.until + 1)
-    xp, eps = namespace(path.y), namespace(path.y).finfo(path.response.dtype).eps
-    over, own = RowStatistics(len(rows), left_out.shared), None
-    if over.shared is None:
-        predictions = found.predictions.at(rows)[known, :]
-    else:  # (nearly) all rows: each block has its own
-        own = over.shared.places(rows)[1]
-        predictions = found.predictions.own(own)[known, :]
-    optimism = found.optimism if isinstance(found.optimism, float) else found.optimism[known]
-    mean = None if over.shared is None else over.mean
-    criterion = for_differences(problem.criterion, predictions, mean)
-    estimated, real = (
-        losses_of(path, criterion, rows, values, own) + added
+    path, rows, sample = options.path, held_out.rows, held_out.sample
+    known, local = slice(0, held_out.until + 1), sample.design is not None
+    if local:  # (nearly) all rows: each block has its own
+        predictions = estimate.predictions.own(path.design.places(rows)[1])[known, :]
+    else:
+        predictions = estimate.predictions.at(rows)[known, :]
+    optimism = estimate.optimism
+    if not isinstance(optimism, float):
+        optimism = optimism[known]
+    criterion = for_differences(options.criterion, predictions, sample.mean if local else None)
+    estimated, actual = (
+        losses_of(path, criterion, rows, values, local) + _column(added)
         for values, added in (
-            (predictions, _column(optimism)),
-            (check_finite(left_out.predictions), _column(left_out.optimism)),
+            (predictions, optimism),
+            (check_finite(held_out.predictions), held_out.optimism),
         )
     )
-    differences = real - estimated
-    rounding = _ROUNDING * eps * over.largest(estimated)
+    differences, xp = actual - estimated, namespace(path.y)
+    rounding = _ROUNDING * xp.finfo(path.response.dtype).eps * sample.largest(estimated)
     differences = xp.where(xp.abs(differences) > rounding, differences, 0 * differences)
-    groups, shared = problem.options.groups, over.shared
-    if groups is not None:
-        # sums over groups, which are independent, scaled so that their mean is that of the rows
-        codes = np.unique(groups[rows], return_inverse=True)[1]
-        if shared is None:
-            differences = group_sums(differences, codes)
-        else:
-            codes, count = codes[shared.places(rows)[0]], int(codes.max()) + 1
-            differences = shared.over_rows(scattered_sums(differences, codes, count))
-            shared = None  # all groups are known at this point
-        differences = differences * (differences.shape[1] / len(rows))
-    slope, correlation = _regression(predictions, left_out.predictions, over)
+    slope, correlation = _regression(predictions, held_out.predictions, sample)
+    # sums over groups, which are independent, scaled so that their mean is that of the rows
+    differences, units = sample.by_group(differences)
+    if sample.groups is not None:
+        differences = differences * (units.total / len(rows))
     differences, slope, correlation = (
-        held(each, path.n_iter) for each in (differences, slope, correlation)
+        held(values, path.n_iter) for values in (differences, slope, correlation)
     )
-    how = left_out.shrink, noise, left_out.until, shared
-    audit = Audit(rows, differences, slope, correlation, *how)
-    if shared is not None:
-        audit.compute()
-    return audit
+    return Audit(rows, differences, slope, correlation, units, held_out.until, noise)
 
 
 def _column(values: Array) -> Array:
     return values if isinstance(values, float) else values[:, None]
 
 
-def _regression(x: Array, y: Array, over: RowStatistics) -> tuple[Array, Array]:
+def _regression(x: Array, y: Array, sample: RowSample) -> tuple[Array, Array]:
     """Return slope and correlation of each row of ``y`` on that of ``x``."""
     xp = namespace(x)
 
     def centred(block: Array) -> Array:
         """Subtract the means of a block, setting rounding errors to zero."""
-        rest = block - over.mean(block)[:, None]
-        spread, size = (over.largest(x) for x in (rest, block))
+        rest = block - sample.mean(block)[:, None]
+        spread, size = (sample.largest(x) for x in (rest, block))
         return xp.where(spread > _ROUNDING * xp.finfo(x.dtype).eps * size, rest, 0 * rest)
 
     x, y = centred(x), centred(y)
-    xx, yy, xy = (over.sum(product) for product in (x * x, y * y, x * y))
+    xx, yy, xy = (sample.sum(product) for product in (x * x, y * y, x * y))
     both = (xx > 0) & (yy > 0)
     one = xp.ones_like(xx)
     neither = cast((xx == 0) & (yy == 0), xx.dtype)

@@ -34,7 +34,7 @@ from steinpath.risk._row_checks import (
 )
 
 if TYPE_CHECKING:
-    from steinpath.risk._estimate import Risk
+    from steinpath.risk._risk import Risk
 
 #: All checks, in the order in which they are reported.
 CHECKS: tuple[Callable[[Evidence], Diagnostic | None], ...] = (

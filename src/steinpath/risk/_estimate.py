@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from steinpath._support.arrays import Array, like, namespace, to_numpy
-from steinpath._support.caching import cached_property
-from steinpath._support.cells import to_frame
-from steinpath._support.charts import fragment, line_chart
-from steinpath._support.printing import Summary, with_error
+from steinpath._support.arrays import Array, namespace
 from steinpath._support.validation import (
     check_choice,
     check_count,
@@ -25,334 +19,22 @@ from steinpath._support.validation import (
 from steinpath.engine._batch import Batch
 from steinpath.engine._path import Path
 from steinpath.engine._traces import row_squares_of
-from steinpath.problem._scoring import (
-    Criterion,
-    PerObservation,
-    TestLoss,
-    observation_losses,
+from steinpath.problem._scoring import Criterion, TestLoss
+from steinpath.risk._audit import NOISE, Audit, compare, hold_out_rows, reach
+from steinpath.risk._held_out import HeldOut
+from steinpath.risk._leave_out import FoldRuns, mean_losses
+from steinpath.risk._methods import (
+    METHODS,
+    Estimate,
+    Predictions,
+    by_folds,
+    cheapest,
+    compressed,
+    score,
 )
-from steinpath.risk._audit import NOISE, Audit, LeftOut, compare, leave_rows_out, reach
-from steinpath.risk._diagnostics import Diagnostic, diagnose
-from steinpath.risk._fold_runs import FoldRuns, mean_and_error, mean_losses
-from steinpath.risk._interactions import Interactions
-from steinpath.risk._method_costs import cheapest
-from steinpath.risk._methods import METHODS, Estimate, by_folds, compressed
-from steinpath.risk._options import LEAVE_OUT, NEED_ALL_ROWS, RiskOptions
-from steinpath.risk._problem import Problem, make_problems
-from steinpath.risk._scores import Fitted, score
+from steinpath.risk._options import LEAVE_OUT, NEED_ALL_ROWS, ResolvedOptions, RiskOptions
+from steinpath.risk._risk import Risk
 from steinpath.risk._splits import Splits
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-
-@dataclass(frozen=True, eq=False)
-class Risk:
-    """Estimated risk of every iterate. Returned by `estimate_risk`.
-
-    Attributes
-    ----------
-    values : Array of shape (n_iter + 1,)
-        Estimated risk of ``b^t``; bias-corrected by the audit, if there was one.
-    raw : Array of shape (n_iter + 1,)
-        The estimate before the correction by the audit.
-    train : Array of shape (n_iter + 1,)
-        Training error with the same scoring loss.
-    stderr : Array of shape (n_iter + 1,)
-        Standard error of `values`. It includes the variation of the losses over rows and the
-        sampling of the audited rows. Where rows were left out one at a time (by an audit or by
-        "loo") it also includes the dependence between their losses, without which it is too small
-        for flexible fits. It does not include the Monte Carlo error of the probes.
-    probe_stderr : Array of shape (n_iter + 1,)
-        Monte Carlo error of `values` from the random probes: zero without probes, infinite
-        (unknown) for a single one.
-    corrected : Array of shape (n_iter + 1, n)
-        Corrected fitted values, computed at first access. The risk for another scoring loss is
-        ``loss(y, risk.corrected[t]).mean()``. Rows that are in no test set of
-        ``cv`` keep their fitted values.
-    best_iter : int
-        Iteration with the smallest estimated risk.
-    test_loss : str
-        Name of the scoring loss.
-    method : str
-        How the corrections were computed.
-    n_probes : int
-        Number of random probes.
-    covariance_known : bool
-        Whether this is the paper's R̃ (True) or R̂.
-    row_scale : None, "norm" or "given"
-        The row scale that was used.
-    centered : bool
-        Whether the loss of the zero prediction was subtracted.
-    audit : Audit or None
-        Comparison of the estimate with refits without some rows.
-    diagnostics : tuple of Diagnostic
-        Checks of the data, the path and the estimate near `best_iter`; computed at first access.
-    warnings : tuple of str
-        Messages of the diagnostics that advise against trusting the estimate; an empty tuple means
-        no warnings. Designs without row norms skip the checks of rows.
-    """
-
-    values: Array
-    raw: Array
-    train: Array
-    stderr: Array
-    probe_stderr: Array
-    test_loss: str
-    method: str
-    n_probes: int
-    covariance_known: bool
-    row_scale: str | None
-    centered: bool
-    audit: Audit | None
-    criterion: PerObservation = field(repr=False)
-    predictions: Fitted = field(repr=False)
-    interactions: Interactions | None = field(repr=False)
-    #: The group of each row, if there are groups.
-    groups: np.ndarray | None = field(default=None, repr=False)
-    #: The splits that left rows out, if they were given.
-    splits: Splits | None = field(default=None, repr=False)
-    #: Intermediate results, so that a more accurate estimate need not compute them again.
-    found: Estimate | None = field(default=None, repr=False)
-    left_out: LeftOut | None = field(default=None, repr=False)
-
-    @cached_property
-    def corrected(self) -> Array:
-        """Corrected fitted values."""
-        return self.path.above_level(self.predictions.of(slice(0, self.values.shape[0])))
-
-    @property
-    def path(self) -> Path:
-        """The path."""
-        return self.predictions.path
-
-    def with_path(self, path: Path) -> Risk:
-        """Return the same estimate for another object that holds the same path."""
-        assert self.found is not None
-        predictions = replace(self.predictions, path=path)
-        return replace(
-            self, predictions=predictions, found=self.found._replace(predictions=predictions)
-        )
-
-    def residuals(self, t: int) -> Array:
-        """Return ``y`` minus the corrected fitted values of one iterate.
-
-        Parameters
-        ----------
-        t : int
-            The iteration.
-
-        Returns
-        -------
-        Array of shape (n,)
-            The corrected residuals.
-        """
-        return self.path.response - self.predictions.of(slice(t, t + 1))[0, ...]
-
-    @cached_property
-    def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """Checks of the data, the path and the estimate."""
-        return self.diagnose()
-
-    def diagnose(self, at: int | None = None) -> tuple[Diagnostic, ...]:
-        """Check the data, the path and the estimate near an iteration.
-
-        Parameters
-        ----------
-        at : int, optional
-            The selected iteration; by default the one with the smallest estimated risk.
-
-        Returns
-        -------
-        tuple of Diagnostic
-            A diagnostic warns if its ``value`` is above its ``threshold``.
-        """
-        if at is not None:
-            at = check_count("at", at, low=0, high=self.values.shape[0] - 1)
-        return diagnose(self, at)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Warnings about the estimate."""
-        return tuple(found.message for found in self.diagnostics if found.warns)
-
-    @property
-    def best_iter(self) -> int:
-        """Iteration with the smallest estimated risk."""
-        return int(namespace(self.values).argmin(self.values))
-
-    def compare(self, t1: int, t2: int) -> tuple[float, float]:
-        """Return the estimated risk at iteration ``t1`` minus that at ``t2``, with standard error.
-
-        The standard error is that of the mean difference over the rows, which is much smaller than
-        those of the two risks. It includes the dependence between rows where that is known, the
-        error of the audit and the Monte Carlo error. These are treated as independent, which is
-        conservative.
-
-        Parameters
-        ----------
-        t1, t2 : int
-            The iterations.
-
-        Returns
-        -------
-        tuple of float
-            The difference and its standard error.
-        """
-        return compare_risks(self, t1, self, t2)
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Plot training error and estimated risk against the iteration.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on; a new figure by default.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
-        from steinpath.plots import plot_risk
-
-        return plot_risk(self, ax)
-
-    def plot_residuals(self, t: int | None = None, ax: Axes | None = None) -> Axes:
-        """Plot corrected against raw residuals.
-
-        Parameters
-        ----------
-        t : int, optional
-            The iteration; by default the one with the smallest risk.
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on; a new figure by default.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
-        from steinpath.plots import plot_residuals
-
-        return plot_residuals(self, t, ax)
-
-    def plot_diagnostics(self, ax: Axes | None = None) -> Axes:
-        """Plot the value of each diagnostic relative to its threshold.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on; a new figure by default.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
-        from steinpath.plots import plot_diagnostics
-
-        return plot_diagnostics(self, ax)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a table as columns by name: one row for each iteration.
-
-        Returns
-        -------
-        dict
-            Columns "iteration", "risk", "stderr", "probe_stderr" and "train".
-        """
-        columns = (self.values, self.stderr, self.probe_stderr, self.train)
-        names = ("risk", "stderr", "probe_stderr", "train")
-        found = {name: to_numpy(each) for name, each in zip(names, columns, strict=True)}
-        return {"iteration": np.arange(self.values.shape[0]), **found}
-
-    def to_frame(self, library: str | None = None) -> Any:
-        """Return the table of `to_dict` as a data frame.
-
-        Parameters
-        ----------
-        library : {"pandas", "polars"}, optional
-            The library; by default the first of these that is installed.
-
-        Returns
-        -------
-        pandas.DataFrame or polars.DataFrame
-            One row for each iteration.
-        """
-        return to_frame(self.to_dict(), library)
-
-    def summary(self) -> Summary:
-        """Summarise the estimate at its minimum as a table, in the style of statsmodels.
-
-        Returns
-        -------
-        Summary
-            ``print`` it for plain text; notebooks show it as HTML. The estimated risk is the
-            smallest along the path, not adjusted for selection of the iteration; `steinpath.tune`
-            adjusts for it.
-        """
-        best, path = self.best_iter, self.path
-        coef = to_numpy(path.coef[best, :])
-        facts = [
-            *model_facts(path),
-            ("Selected Iteration", f"{best} of {path.n_iter}"),
-            ("Scoring Loss", self.test_loss),
-            ("Estimated Risk", self._at_best()),
-            ("Training Error", f"{float(self.train[best]):.4g}"),
-            ("Risk at Last Iteration", f"{float(self.values[-1]):.4g}"),
-            ("Method", self.method),
-            ("Audited Rows", str(0 if self.audit is None else len(self.audit.rows))),
-        ]
-        if path.fit_intercept and not self.centered:
-            facts.append(("Constant-Prediction Error", f"{float(self.train[0]):.4g}"))
-        facts.append(("Nonzero Coefficients", f"{np.count_nonzero(coef)} of {len(coef)}"))
-        note = "Estimated risk not adjusted for selection of the iteration; ± one standard error."
-        return Summary("Risk Estimation Results", tuple(facts), notes=(note, *self.warnings))
-
-    def _at_best(self) -> str:
-        best = self.best_iter
-        return with_error(float(self.values[best]), float(self.stderr[best]))
-
-    def _repr_html_(self) -> str:
-        best, path = self.best_iter, self.path
-        facts = [
-            ("Model", f"{path.loss!r}, {path.penalty!r}"),
-            ("Data", f"n = {path.n_samples}, p = {path.n_features}"),
-            ("Scoring loss", self.test_loss),
-            ("Method", self.method + (", audited" if self.audit is not None else "")),
-            ("Best iteration", f"{best} of {path.n_iter}"),
-            ("Estimated risk", self._at_best()),
-            ("Training error", f"{float(self.train[best]):.4g}"),
-        ]
-        # diagnostics are expensive for rows elsewhere: they are shown once they are known
-        notes = self.warnings if "diagnostics" in self.__dict__ else ()
-        return fragment("Estimated risk of every iterate", facts, self._chart(best), notes=notes)
-
-    def _chart(self, marked: int, x_label: str = "iteration") -> str:
-        """Return a small chart of the risk along iterations as SVG, for notebooks."""
-        lines = {"estimated risk": self.values, "training error": self.train}
-        times = np.arange(self.values.shape[0])
-        return line_chart(times, lines, x_label=x_label, marked=marked, errors=self.stderr)
-
-    def __repr__(self) -> str:
-        best = self.best_iter
-        return (
-            f"<Risk ({self.test_loss}, {self.method}) of {self.values.shape[0]} iterates: best is "
-            f"{best} with {with_error(float(self.values[best]), float(self.stderr[best]))}>"
-        )
-
-
-def model_facts(path: Path) -> list[tuple[str, str]]:
-    """Return the model and the size of the data, for summaries."""
-    return [
-        ("Loss", repr(path.loss)),
-        ("Penalty", repr(path.penalty)),
-        ("Algorithm", type(path.algorithm).__name__),
-        ("No. Observations", str(path.n_samples)),
-        ("No. Features", str(path.n_features)),
-        ("Intercept", "yes" if path.fit_intercept else "no"),
-    ]
 
 
 def estimate_risk(
@@ -497,7 +179,6 @@ def estimate(
     Results of an earlier estimate of the same path with the same random numbers are reused: those
     of its audit and, with the same probes, those of its method.
     """
-    check_instance("path", path, Path, "sp.run(X, y, loss, penalty)")
     path.refuse_weights()
     if options.near is not None:
         check_count("near", options.near, low=0, high=path.n_iter)
@@ -505,103 +186,142 @@ def estimate(
         raise ValueError(
             f"method {options.method!r} is not supported for a distributed design; use 'compressed'"
         )
-    (problem,) = make_problems(Batch.of(path), options, [check_rng(rng)])
-    options, method, audit = problem.options, options.method, options.audit
+    (resolved,) = options.resolved(Batch.of(path), [check_rng(rng)])
+    method, audit = options.method, options.audit
     if method == "auto":
-        method = cheapest(problem, options.audited_rows)
+        method = cheapest(resolved, options.audited_rows)
         if method == audit == "folds":  # an audit would repeat the estimate
             audit = 0
     if method == audit == "folds":
         raise ValueError("audit='folds' cannot check method='folds'; use audit=32 or audit=0")
     # the held-out rows must not depend on the number of probes, nor the other way round
-    aside = problem._replace(rng=spawned(problem.rng)) if audit else problem
-    problems = {options.scale_name: problem}
+    aside = resolved.but(rng=spawned(resolved.rng)) if audit else resolved
+    scales: dict[str | None, ResolvedOptions] = {options.scale_name: resolved}
     if method in LEAVE_OUT:
-        problems = {None: problem}
+        scales = {None: resolved}
     elif options.scale_by_audit:
-        problems = {
-            None: problem,
-            "norm": problem._replace(row_squares=row_squares_of(path, "norm")),
-        }
+        by_norm = resolved.but(row_squares=row_squares_of(path, "norm"))
+        scales = {None: resolved, "norm": by_norm}
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
-        results: dict[str | None, Estimate] = {}
-        for scale, each in problems.items():
-            before = _found_before(known, method, scale) if same_probes else None
-            results[scale] = METHODS[method](each) if before is None else before
-        audits: dict[str | None, Audit | None] = dict.fromkeys(results)
-        left_out: LeftOut | None = None
-        pairs: Interactions | None = next(iter(results.values())).interactions
-        if audit:
-            earlier = None if known is None else known.left_out
-            found, left_out = _audited(aside, audit, method, results, earlier)
-            audits |= found
-            pairs = left_out.interactions
-            pairs = None if pairs is None else pairs.held(path.n_iter)
-        chosen = min(audits, key=lambda scale: _misfit(audits[scale]))
-        return assemble(problem, method, results[chosen], chosen, audits[chosen], pairs, left_out)
+        # corrected predictions and their scores, for each row scale
+        estimates = {}
+        for scale, own in scales.items():
+            earlier = known if same_probes else None
+            if earlier is not None and (earlier.method, earlier.row_scale) == (method, scale):
+                estimates[scale] = earlier.estimate
+            else:
+                estimates[scale] = METHODS[method](own)
+        scale = next(iter(estimates))
+        if not audit:
+            return assemble(resolved, method, estimates[scale], scale)
+        # rows that are held out, and the comparison with their losses
+        audited = None if known is None else known.audited
+        audits, audited = _audit_all(aside, audit, method, estimates, audited)
+        scale = _closest(audits)
+        return assemble(resolved, method, estimates[scale], scale, audits[scale], audited)
 
 
-def _audited(
-    problem: Problem,
+def _audit_all(
+    options: ResolvedOptions,
     audit: int | str,
     method: str,
-    results: Mapping[str | None, Estimate],
-    known: LeftOut | None,
-) -> tuple[dict[str | None, Audit], LeftOut]:
-    """Audit estimates up to the iteration that selection needs.
+    estimates: dict[str | None, Estimate],
+    known: HeldOut | None,
+) -> tuple[dict[str | None, Audit], HeldOut]:
+    """Audit the estimates of all row scales, up to the iteration that selection needs.
 
-    Parameters
-    ----------
-    problem : Problem
-        The path, and the random numbers of the audit.
-    audit : int or "folds"
-        What to hold out.
-    method : str
-        The method of the estimates.
-    results : mapping
-        The estimates, by their row scales.
-    known : LeftOut, optional
-        Earlier results of the same audit.
+    ``known`` are the rows held out by an earlier audit.
     """
-    path, options = problem.path, problem.options
+    path = options.path
     # an estimate that holds out no rows is valid for independent rows only
     noise = 0.0 if options.has_splits and method not in LEAVE_OUT else NOISE
-    exact = results[None] if method == "loo" else None
+    exact = estimates[None] if method == "loo" else None
     if exact is not None:
         until = path.n_iter
     elif options.audit_until is not None:
         until = min(options.audit_until, path.n_iter)
     else:
-        until = max(_needed(problem, it.score.values) for it in results.values())
-    drawn = problem.rng.bit_generator.state
+        until = max(_needed(options, estimate.values) for estimate in estimates.values())
+    drawn = options.rng.bit_generator.state
     while True:
-        left_out = known
-        if left_out is None or left_out.until < until:
-            problem.rng.bit_generator.state = drawn  # the same rows if the audit is extended
-            left_out = leave_rows_out(problem._replace(path=path.until(until)), audit, exact)
-        audits = {scale: compare(problem, it, left_out, noise) for scale, it in results.items()}
+        held_out = known
+        if held_out is None or held_out.until < until:
+            options.rng.bit_generator.state = drawn  # the same rows if the audit is extended
+            held_out = hold_out_rows(options.but(path=path.until(until)), audit, exact)
+        audits = {
+            scale: compare(options, estimate, held_out, noise)
+            for scale, estimate in estimates.items()
+        }
         if options.audit_until is not None:
-            return audits, left_out
-        chosen = min(audits, key=lambda scale: _misfit(audits[scale]))
-        repaired = results[chosen].score.values + audits[chosen].repair
-        needed = _needed(problem, repaired)
-        if needed <= left_out.until:
-            return audits, left_out
-        until = min(max(needed, 2 * left_out.until), path.n_iter)
+            return audits, held_out
+        scale = _closest(audits)
+        needed = _needed(options, estimates[scale].values + audits[scale].repair)
+        if needed <= held_out.until:
+            return audits, held_out
+        until = min(max(needed, 2 * held_out.until), path.n_iter)
 
 
-def _needed(problem: Problem, values: Array) -> int:
+def _closest(audits: dict[str | None, Audit]) -> str | None:
+    """Return the row scale whose losses are closest to those of the held-out rows."""
+    if len(audits) == 1:
+        return next(iter(audits))
+    return min(audits, key=lambda scale: audits[scale].misfit)
+
+
+def _needed(options: ResolvedOptions, values: Array) -> int:
     """Return the last iteration that an audit needs."""
-    near = problem.options.near
-    best = int(namespace(values).argmin(values)) if near is None else near
-    return reach(best, problem.path.n_iter)
+    best = int(namespace(values).argmin(values)) if options.near is None else options.near
+    return reach(best, options.path.n_iter)
 
 
-def _found_before(known: Risk | None, method: str, scale: str | None) -> Estimate | None:
-    """Return earlier results of the same method and row scale, if there are any."""
-    if known is None or known.method != method or known.row_scale != scale:
-        return None
-    return known.found
+def assemble(
+    options: ResolvedOptions,
+    method: str,
+    estimate: Estimate,
+    row_scale: str | None,
+    audit: Audit | None = None,
+    audited: HeldOut | None = None,
+) -> Risk:
+    """Return the risk of a path from an estimate and its audit."""
+    values, stderr, interactions = estimate.values, estimate.stderr, estimate.interactions
+    xp = namespace(values)
+    if audit is not None and audited is not None:
+        values, stderr = values + audit.repair, xp.hypot(stderr, audit.error)
+        interactions = audited.interactions
+        if interactions is not None:
+            interactions = interactions.held(options.path.n_iter)
+    if interactions is not None:
+        stderr = xp.hypot(stderr, interactions.stderr())
+    criterion: Any = options.criterion
+    name = getattr(criterion, "__name__", type(criterion).__name__)
+    return Risk(
+        values=values,
+        raw=estimate.values,
+        train=_training_error(options, estimate),
+        stderr=stderr,
+        probe_stderr=estimate.probe_stderr,
+        test_loss=criterion.name if isinstance(criterion, Criterion) else name,
+        method=method,
+        n_probes=estimate.n_probes,
+        covariance_known=options.moments is not None,
+        row_scale=row_scale,
+        centered=options.centered,
+        audit=audit,
+        criterion=criterion,
+        estimate=estimate,
+        interactions=interactions,
+        groups=options.groups,
+        splits=options.cv if isinstance(options.cv, Splits) else None,
+        audited=audited,
+    )
+
+
+def _training_error(options: ResolvedOptions, estimate: Estimate) -> Array:
+    if options.centered:
+        return score(options, Predictions(options.path)).values
+    if estimate.train is not None:
+        return estimate.train
+    return mean_losses(options.path, options.criterion)
 
 
 def estimate_risk_batch(
@@ -661,6 +381,15 @@ def estimate_risk_batch(
     return estimate_together(batch, options, _generators(rng, batch))
 
 
+def _generators(rng: Any, batch: Batch) -> list[np.random.Generator]:
+    if isinstance(rng, Sequence | np.ndarray) and not isinstance(rng, str):
+        if len(rng) != len(batch):
+            raise ValueError(f"rng has {len(rng)} entries for a batch of {len(batch)}")
+        return [check_rng(seed) for seed in rng]
+    rng = check_rng(rng)
+    return [spawned(rng) for _ in batch]
+
+
 def estimate_together(
     batch: Batch,
     options: RiskOptions,
@@ -673,126 +402,22 @@ def estimate_together(
     their penalties only, adds its runs to one batch, which may extend earlier ones. With "auto",
     each path has the cheapest method, and those with "compressed" share one pass.
     """
-    problems = make_problems(batch, options.but(audit=0), rngs)
+    resolved = options.but(audit=0).resolved(batch, rngs)
     methods = [options.method] * len(batch)
     if options.method == "auto":
-        methods = [cheapest(problem) for problem in problems]
-    found: dict[int, Estimate] = {}
+        methods = [cheapest(own) for own in resolved]
+    estimates: dict[int, Estimate] = {}
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
         of_folds = partial(by_folds, runs=runs)
         for method, joint in (("compressed", compressed), ("folds", of_folds)):
-            members = [k for k, each in enumerate(methods) if each == method]
+            members = [k for k, own in enumerate(methods) if own == method]
             if members:
-                some = joint([problems[k] for k in members], batch.part(members))
-                found |= dict(zip(members, some, strict=True))
-        for k, method in enumerate(methods):
-            if k not in found:
-                found[k] = METHODS[method](problems[k])
-        return [
-            assemble(
-                problem,
-                method,
-                found[k],
-                None if method in LEAVE_OUT else options.scale_name,
-                pairs=found[k].interactions,
-            )
-            for k, (problem, method) in enumerate(zip(problems, methods, strict=True))
-        ]
-
-
-def _generators(rng: Any, batch: Batch) -> list[np.random.Generator]:
-    if isinstance(rng, Sequence | np.ndarray) and not isinstance(rng, str):
-        if len(rng) != len(batch):
-            raise ValueError(f"rng has {len(rng)} entries for a batch of {len(batch)}")
-        return [check_rng(each) for each in rng]
-    rng = check_rng(rng)
-    return [spawned(rng) for _ in batch]
-
-
-def assemble(
-    problem: Problem,
-    method: str,
-    found: Estimate,
-    row_scale: str | None = None,
-    audit: Audit | None = None,
-    pairs: Interactions | None = None,
-    left_out: LeftOut | None = None,
-) -> Risk:
-    """Return the risk of a path from its parts."""
-    values, stderr = found.score.values, found.score.stderr
-    xp = namespace(values)
-    if audit is not None:
-        values, stderr = values + audit.repair, xp.hypot(stderr, audit.error)
-    if pairs is not None:
-        stderr = xp.hypot(stderr, pairs.stderr())
-    return Risk(
-        values=values,
-        raw=found.score.values,
-        train=_training_error(problem, found),
-        stderr=stderr,
-        probe_stderr=found.score.probe_stderr,
-        test_loss=_name(problem.criterion),
-        method=method,
-        n_probes=found.n_probes,
-        covariance_known=problem.moments is not None,
-        row_scale=row_scale,
-        centered=problem.options.centered,
-        audit=audit,
-        criterion=problem.criterion,
-        predictions=found.predictions,
-        interactions=pairs,
-        groups=problem.options.groups,
-        splits=problem.options.cv if isinstance(problem.options.cv, Splits) else None,
-        found=found,
-        left_out=left_out,
-    )
-
-
-def _training_error(problem: Problem, found: Estimate) -> Array:
-    if problem.options.centered:
-        return score(problem, Fitted(problem.path)).values
-    return mean_losses(problem.path, problem.criterion) if found.train is None else found.train
-
-
-def compare_risks(first: Risk, t1: int, second: Risk, t2: int) -> tuple[float, float]:
-    """Do as `Risk.compare`, for two paths on the same data."""
-    sides = []
-    for name, t, risk in (("t1", t1, first), ("t2", t2, second)):
-        sides.append((check_count(name, t, low=0, high=risk.values.shape[0] - 1), risk))
-    with np.errstate(over="ignore", invalid="ignore"):
-        one, other = (
-            observation_losses(
-                risk.criterion, risk.path.response, risk.predictions.of(slice(t, t + 1))
-            )
-            for t, risk in sides
-        )
-        gaps, counts = one - other, namespace(one).ones_like(one[0, ...])
-        for risk in (first, second):
-            if risk.found is not None and risk.found.tested is not None:
-                tested = np.zeros(gaps.shape[1])
-                tested[first.path.design.places(risk.found.tested)[1]] = 1
-                counts = like(tested, counts) * counts
-        _, spread = mean_and_error(gaps * counts, counts, first.groups, first.path.design)
-        errors = [spread[0], *(risk.probe_stderr[t] for t, risk in sides)]
-        if first.audit is not None and second.audit is not None:
-            errors.append(first.audit.error_between(t1, t2, second.audit))
-        else:
-            errors += [risk.audit.error[t] for t, risk in sides if risk.audit is not None]
-        if first.interactions is not None and second.interactions is not None:
-            errors.append(first.interactions.stderr_between(t1, t2, second.interactions))
-        else:
-            known = [(t, risk.interactions) for t, risk in sides]
-            errors += [pairs.stderr()[t] for t, pairs in known if pairs is not None]
-        difference = float(first.values[sides[0][0]] - second.values[sides[1][0]])
-    return difference, math.hypot(*map(float, errors))
-
-
-def _misfit(audit: Audit | None) -> float:
-    """Root mean square difference of estimated and held-out losses, over rows and iterations."""
-    return 0.0 if audit is None else audit.misfit
-
-
-def _name(criterion: Any) -> str:
-    if isinstance(criterion, Criterion):
-        return criterion.name
-    return getattr(criterion, "__name__", type(criterion).__name__)
+                some = joint([resolved[k] for k in members], batch.part(members))
+                estimates |= dict(zip(members, some, strict=True))
+        risks = []
+        for k, (own, method) in enumerate(zip(resolved, methods, strict=True)):
+            if k not in estimates:
+                estimates[k] = METHODS[method](own)
+            scale = None if method in LEAVE_OUT else options.scale_name
+            risks.append(assemble(own, method, estimates[k], scale))
+        return risks

@@ -15,7 +15,7 @@ from steinpath.design._base import Design
 from steinpath.design._transformed import InterceptDesign
 
 if TYPE_CHECKING:
-    from steinpath.risk._estimate import Risk
+    from steinpath.risk._risk import Risk
 
 # Number of rows that are compared with all others, and maximum number of comparisons.
 _COMPARED, _COMPARISONS = 128, 2**23

@@ -6,9 +6,11 @@ cross-validation, of a whole path takes n or K members instead of n or K separat
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,8 +22,11 @@ from steinpath._support.arrays import (
     indices,
     like,
     namespace,
+    take,
     to_numpy,
 )
+from steinpath._support.printing import with_error
+from steinpath._support.validation import check_flag, check_instance, check_rng, shown
 from steinpath.algorithms._base import Maps
 from steinpath.design._base import Design
 from steinpath.design._transformed import InterceptDesign
@@ -29,38 +34,37 @@ from steinpath.engine._batch import Batch, at_a_time
 from steinpath.engine._data import RunData
 from steinpath.engine._loop import iterates
 from steinpath.engine._path import Path
+from steinpath.problem._scoring import (
+    PerObservation,
+    TestLoss,
+    about_level,
+    check_finite,
+    observation_losses,
+    resolve_test_loss,
+)
+from steinpath.risk._held_out import HeldOut, RowSample
+from steinpath.risk._splits import Splits, check_groups, read_splits
 
 #: Maximum number of runs that advance together.
 WIDTH = 256
 #: Number of states that a step of a run holds at a time.
 BLOCKS = 12
+# Number of predictions that are scored at a time.
+_SCORED = 2**16
 
 
 def predictions_without(
     batch: Batch, left_out: np.ndarray, count: Any = None, design: Design | None = None
 ) -> Iterator[Array]:
-    """Rerun the algorithm of a batch without some of the rows, for as long as requested.
+    """Rerun paths that differ only in their penalties without the rows in columns (n, K).
 
     Each run equals one on the kept rows alone: columns are centred by them, and they determine the
     initial intercept. The step sizes are those of the batch, reduced where they would not be stable
-    on a part of its rows.
+    on a part of its rows. ``count`` are the sample sizes in the scaling of loss and steps, all rows
+    by default; ``design`` may be that of the batch in another precision.
 
-    Parameters
-    ----------
-    batch : Batch
-        Paths that differ only in their penalties.
-    left_out : ndarray of bool of shape (n, K)
-        Rows that the runs leave out, among all rows.
-    count : int or ndarray of int of shape (K,), optional
-        Sample sizes in the scaling of loss and steps; all rows by default.
-    design : Design, optional
-        The batch's design in another precision.
-
-    Yields
-    ------
-    Array of shape (n, members * K)
-        Predictions minus the level of y, for all (local) rows including those left out, at each
-        iteration from 0 on; those of the first path come first.
+    Yields, for as long as requested, predictions (n, members * K) minus the level of y at each
+    iteration from 0 on, for all (local) rows including those left out.
     """
     members, dtype = len(batch), batch.data.response.dtype
     # without any row there is nothing to fit or to centre by: everything stays at its initial value
@@ -93,45 +97,26 @@ def _runs_without(
 
 
 class LeftOutModels(NamedTuple):
-    """Models that were fitted without some of the rows.
+    """Models that were fitted without some of the rows."""
 
-    Attributes
-    ----------
-    coef : ndarray of shape (K, p)
-    intercept : ndarray of shape (K,)
-    predictions : ndarray of shape (n, K)
-        Predictions of all (local) rows by each model.
-    """
-
-    coef: np.ndarray
-    intercept: np.ndarray
-    predictions: np.ndarray
+    coef: np.ndarray  # (K, p)
+    intercept: np.ndarray  # (K,)
+    predictions: np.ndarray  # (n, K), of all (local) rows
 
 
 def models_without(batch: Batch, train: np.ndarray, at: Sequence[int]) -> LeftOutModels:
-    """Fit each member k of the batch to the rows in column k.
-
-    Parameters
-    ----------
-    batch : Batch
-        K paths that differ only in their penalties.
-    train : ndarray of bool of shape (n, K)
-        Training rows of each member.
-    at : sequence of int of length K
-        Iteration of each model.
-    """
+    """Fit each member k of the batch to the rows in column k of (n, K), up to iteration at[k]."""
     n, p = batch.data.design.shape[0], batch.n_features
-    found = LeftOutModels(np.zeros((len(at), p)), np.zeros(len(at)), np.zeros((n, len(at))))
+    models = LeftOutModels(np.zeros((len(at), p)), np.zeros(len(at)), np.zeros((n, len(at))))
     width = at_a_time(batch, BLOCKS)
     for start in range(0, len(at), width):
         some = slice(start, start + width)
-        members = range(len(at))[some]
-        part = LeftOutModels(found.coef[some], found.intercept[some], found.predictions[:, some])
-        _fit_models(batch.part(list(members)), train[:, some], at[some], part)
-    return found
+        part = LeftOutModels(models.coef[some], models.intercept[some], models.predictions[:, some])
+        _fit_models(batch.part(list(range(len(at))[some])), train[:, some], at[some], part)
+    return models
 
 
-def _fit_models(batch: Batch, train: np.ndarray, at: Sequence[int], found: LeftOutModels) -> None:
+def _fit_models(batch: Batch, train: np.ndarray, at: Sequence[int], models: LeftOutModels) -> None:
     """Fit some of the models and store the results."""
     maps, runs = _runs_without(batch, ~train, train.sum(axis=0), one_each=True)
     p, level, K = batch.n_features, float(batch.data.level[0]), len(at)
@@ -143,11 +128,11 @@ def _fit_models(batch: Batch, train: np.ndarray, at: Sequence[int], found: LeftO
     # a copy to the host synchronises with the device: copy all models at once
     xp = namespace(runs.y)
     every = xp.stack(coef)
-    found.coef[...] = to_numpy(every[:, :p])
-    found.intercept[...] = level + offsets
-    found.predictions[...] = to_numpy(xp.stack(products, axis=1)) + (level + offsets)
+    models.coef[...] = to_numpy(every[:, :p])
+    models.intercept[...] = level + offsets
+    models.predictions[...] = to_numpy(xp.stack(products, axis=1)) + (level + offsets)
     if isinstance(runs.design, InterceptDesign):
-        found.intercept[...] += to_numpy(runs.design.own_intercepts(every))
+        models.intercept[...] += to_numpy(runs.design.own_intercepts(every))
 
 
 def leave_one_out(
@@ -156,24 +141,7 @@ def leave_one_out(
     design: Design | None = None,
     width: int = WIDTH,
 ) -> Array:
-    """Return predictions of some rows, each by the path that leaves it out.
-
-    Parameters
-    ----------
-    path : Path
-        Path.
-    rows : ndarray of int of shape (m,), optional
-        Rows; all n by default.
-    design : Design, optional
-        The path's design in another precision.
-    width : int, optional
-        Number of runs that advance together.
-
-    Returns
-    -------
-    Array of shape (N + 1, m)
-        Predictions minus the level of y.
-    """
+    """Return predictions (N + 1, m) minus the level of y, of each row by the path without it."""
     rows = np.arange(path.n_samples) if rows is None else rows
     return leave_out(path, rows[:, None], design, width)[:, :, 0]
 
@@ -183,21 +151,8 @@ def leave_out(
 ) -> Array:
     """Return predictions of groups of rows, each by the path that leaves the whole group out.
 
-    Parameters
-    ----------
-    path : Path
-        Path.
-    groups : ndarray of int of shape (m, g)
-        Rows of each group, possibly with repetitions.
-    design : Design, optional
-        The path's design in another precision.
-    width : int, optional
-        Number of runs that advance together.
-
-    Returns
-    -------
-    Array of shape (N + 1, m, g)
-        Predictions minus the level of y.
+    The groups are rows of an array (m, g), possibly with repetitions, and the predictions (minus
+    the level of y) have shape (N + 1, m, g). ``width`` runs advance together.
     """
     n, xp, batch = path.n_samples, namespace(path.y), Batch.of(path)
     result = path.design.zeros(path.n_iter + 1, *groups.shape)
@@ -208,8 +163,7 @@ def leave_out(
         left_out = np.zeros((n, len(some)), dtype=bool)
         left_out[some, columns] = True
         runs = islice(predictions_without(batch, left_out, design=design), path.n_iter + 1)
-        # local rows
-        which, where = path.design.places(some.ravel())
+        which, where = path.design.places(some.ravel())  # local rows
         wanted = indices(where * len(some) + which // some.shape[1], path.y)
         for t, fitted in enumerate(runs):
             values = xp.take(xp.reshape(fitted, (-1,)), wanted, axis=0)
@@ -218,3 +172,311 @@ def leave_out(
             else:
                 result[t, start + which // some.shape[1], which % some.shape[1]] = values
     return path.design.over_rows(result)
+
+
+# ------------------------------------------------------------------------------------------------
+# Cross-validation of whole paths
+# ------------------------------------------------------------------------------------------------
+
+
+class FoldRuns:
+    """Runs of all splits of paths that differ only in their penalties, extended with the paths.
+
+    ``burman`` computes Burman's correction for training on fewer rows, to be added to the error:
+    the training error of the full path minus the mean, over splits, of the error of the split's
+    path on all rows. ``with_losses`` sums the losses of each row over its tests.
+    """
+
+    def __init__(
+        self,
+        batch: Batch,
+        criterion: PerObservation,
+        splits: Splits,
+        design: Design | None = None,
+        burman: bool = True,
+        with_losses: bool = False,
+        groups: np.ndarray | None = None,
+    ):
+        self.splits = splits
+        self._criterion, self._burman, self._with_losses = criterion, burman, with_losses
+        self._runs = predictions_without(batch, ~splits.train, splits.train.sum(axis=0), design)
+        # predictions and sums of losses (paths, steps, n), and errors on all rows (paths, steps)
+        self._known: tuple[Array, Array | None, Array] | None = None
+        self._rows, counts = np.flatnonzero(splits.tests), splits.tests[splits.tests > 0]
+        codes = None if groups is None else groups[self._rows]
+        sample = RowSample.of(len(self._rows), None if np.all(counts == 1) else counts, codes)
+        self._sample = sample.local_to(batch.data.design, self._rows)
+        #: Training errors of the paths, if Burman's correction needed them.
+        self.train: list[Array] | None = None
+
+    def extended(self, batch: Batch) -> list[HeldOut]:
+        """Extend the runs to the length of the same paths."""
+        xp, known = namespace(batch.data.y), self._known
+        missing = batch.n_iter + 1 - (0 if known is None else known[0].shape[1])
+        if missing:
+            new = self._next(batch, missing)
+            if known is not None:
+                pairs = zip(known, new, strict=True)
+                new = tuple(None if x is None else xp.concat([x, y], axis=1) for x, y in pairs)
+            known = self._known = new
+        assert known is not None
+        predictions, losses, optimism = known
+        if self._burman:
+            self.train = [mean_losses(path, self._criterion) for path in batch]
+            optimism = xp.stack(self.train) - optimism
+        if len(self._rows) < len(self.splits.tests):
+            own = batch.data.design.places(self._rows)[1]
+            predictions = take(predictions, own, axis=2)
+            losses = None if losses is None else take(losses, own, axis=2)
+        return [
+            HeldOut(
+                self._rows,
+                predictions[k, ...],
+                self._sample,
+                None if losses is None else losses[k, ...],
+                optimism[k, :],
+            )
+            for k in range(len(batch))
+        ]
+
+    def _next(self, batch: Batch, steps: int) -> tuple[Any, ...]:
+        """Run the given number of steps; the results are those of `_known`."""
+        data, splits, L, K = batch.data, self.splits, len(batch), self.splits.n_splits
+        y, xp, n = data.response[:, 0], namespace(data.y), data.design.shape[0]
+        own = splits.of_rows(data.design.local)
+        average = _averaging(own, y)
+        shares = like(splits.test.sum(axis=0) / splits.test.sum(), y)
+        counts = like(own.test.T, y)[None, ...]
+        predictions, sums = data.design.zeros(L, steps, n), data.design.zeros(L, steps, K)
+        losses = data.design.zeros(L, steps, n) if self._with_losses else None
+        for t, fitted in enumerate(islice(self._runs, steps)):
+            predictions[:, t, :] = average(xp.reshape(fitted, (n, L, K))).T
+            if losses is None and not self._burman:
+                continue
+            tested = check_finite(fitted) if self._with_losses else fitted
+            each = observation_losses(self._criterion, y, tested.T)
+            if losses is not None:
+                losses[:, t, :] = xp.sum(counts * xp.reshape(each, (L, K, n)), axis=1)
+            if self._burman:
+                sums[:, t, :] = xp.reshape(xp.sum(each, axis=1), (L, K))
+        if self._burman:
+            sums = data.design.over_rows(sums)
+        return predictions, losses, xp.sum(shares * (sums / batch.n_samples), axis=2)
+
+
+def cross_validate(batch: Batch, *arguments: Any, **options: Any) -> list[HeldOut]:
+    """Cross-validate whole paths; the arguments are those of `FoldRuns`."""
+    return FoldRuns(batch, *arguments, **options).extended(batch)
+
+
+def _averaging(splits: Splits, y: Array) -> Callable[[Array], Array]:
+    """Return a function that averages predictions (n, paths, K) over the splits that test them."""
+    fold, xp = splits.fold, namespace(y)
+    if fold is not None and isinstance(y, np.ndarray):  # selecting is much faster than averaging
+        places = np.broadcast_to(fold[:, None, None], (len(fold), 1, 1))
+        return lambda fitted: np.take_along_axis(fitted, places, axis=2)[:, :, 0]
+    tests = splits.test.sum(axis=1)
+    mask = like(splits.test / np.maximum(tests, 1)[:, None], y)[:, None, :]
+    return lambda fitted: xp.sum(mask * fitted, axis=2)
+
+
+def mean_losses(path: Path, criterion: PerObservation) -> Array:
+    """Return the training error of each iterate."""
+    y, xp, n = path.response, namespace(path.y), path.n_samples
+    length = max(1, _SCORED // n)
+    pieces = []
+    for start in range(0, path.n_iter + 1, length):
+        values = path.products_at(slice(start, min(start + length, path.n_iter + 1)))
+        losses = observation_losses(criterion, y, values)
+        pieces.append(xp.sum(losses, axis=1))
+    return path.design.over_rows(xp.concat(pieces)) / n
+
+
+@dataclass(frozen=True, eq=False)
+class Validation:
+    """Out-of-sample error of every iterate, estimated on held-out rows.
+
+    Returned by `cross_validate_path`, `leave_one_out_path` and `hold_out_path`. ``np.asarray``
+    returns its `values`.
+
+    Attributes
+    ----------
+    values : Array of shape (n_iter + 1,)
+        Mean scoring loss of each iterate.
+    stderr : Array of shape (n_iter + 1,)
+        Standard error of `values`, treating the losses of different rows as independent. It is too
+        small, because the training sets overlap.
+    best_iter : int
+        Iteration with the smallest error.
+    n_splits : int
+        Number of runs.
+    """
+
+    values: Array
+    stderr: Array
+    n_splits: int
+
+    @property
+    def best_iter(self) -> int:
+        """Iteration with the smallest error."""
+        return int(namespace(self.values).argmin(self.values))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of `values`."""
+        return tuple(self.values.shape)
+
+    def __repr__(self) -> str:
+        best = self.best_iter
+        return (
+            f"<Validation of {self.shape[0]} iterates by {self.n_splits} runs: best is {best} with "
+            f"{with_error(float(self.values[best]), float(self.stderr[best]))}>"
+        )
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(to_numpy(self.values), dtype=dtype, copy=copy)
+
+
+def cross_validate_path(
+    path: Path,
+    cv: Any = 5,
+    test_loss: TestLoss = None,
+    *,
+    groups: Any = None,
+    burman: bool = False,
+    rng: Any = None,
+) -> Validation:
+    """Cross-validate every iterate of a path, with all splits in one batch.
+
+    Each split runs the path's algorithm on its training rows, which also centre the columns and
+    determine the initial intercept. Step sizes are those of the path, reduced where they would not
+    be stable on a part of the rows: for `ChambollePock` with less than three quarters of them, for
+    `HalpernPDHG` always.
+
+    Parameters
+    ----------
+    path : Path
+        Path returned by `steinpath.run`.
+    cv : int, splitter or iterable, default=5
+        Number of random folds; a scikit-learn splitter, such as ``GroupKFold(5)``; or pairs of
+        index arrays with the training and test rows. A split may train on each row at most once.
+    test_loss : None, str, Loss or callable, default=None
+        As for `steinpath.estimate_risk`.
+    groups : array-like of shape (n,), optional
+        Group labels of the rows. Random folds hold out whole groups; a splitter receives the
+        labels. Standard errors treat groups, not rows, as independent.
+    burman : bool, default=False
+        Whether to correct for training on fewer rows (Burman, 1989): add the training error of the
+        path minus the mean, over the splits, of their errors on all rows.
+    rng : None, int or numpy.random.Generator
+        Seed or generator of the folds, if ``cv`` is their number.
+
+    Returns
+    -------
+    Validation
+        The mean is over all test rows; a row in several test sets counts several times.
+
+    Examples
+    --------
+    >>> import steinpath as sp
+    >>> X, y = sp.simulate.paper_model(20, noise="t2").sample(100, rng=0)
+    >>> path = sp.run(X, y, sp.LAD(), sp.Lasso(0.5), n_iter=50)
+    >>> sp.cross_validate_path(path, cv=10, burman=True, rng=0).values.shape
+    (51,)
+    """
+    check_instance("path", path, Path, "sp.run(X, y, loss, penalty)")
+    check_flag("burman", burman)
+    path.refuse_weights()
+    if not path.maps.structured:
+        raise ValueError("cross_validate_path does not support a Recursion; use leave_one_out_path")
+    criterion = about_level(resolve_test_loss(test_loss, path.loss), path.y, path.level)
+    splits = read_splits(cv, to_numpy(path.y), groups, rng, stratify=path.loss.margin)
+    codes = _codes(path, groups)
+    with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
+        (held_out,) = cross_validate(
+            Batch.of(path), criterion, splits, burman=burman, with_losses=True, groups=codes
+        )
+        values, stderr = held_out.sample.mean_and_error(held_out.losses)
+    return Validation(values + held_out.optimism, stderr, splits.n_splits)
+
+
+def _codes(path: Path, groups: Any) -> np.ndarray | None:
+    """Return the group of each row as a number, checked."""
+    if groups is None:
+        return None
+    codes = check_groups(groups)
+    if len(codes) != path.n_samples:
+        raise ValueError(f"groups has {len(codes)} labels, but there are {path.n_samples} rows")
+    return codes
+
+
+def leave_one_out_path(path: Path, test_loss: TestLoss = None, *, groups: Any = None) -> Validation:
+    """Leave out each row (or group of rows) in turn, for every iterate of a path.
+
+    Parameters
+    ----------
+    path : Path
+        Path returned by `steinpath.run`.
+    test_loss : None, str, Loss or callable, default=None
+        As for `steinpath.estimate_risk`, whose method "loo" has the same `values` and more accurate
+        standard errors.
+    groups : array-like of shape (n,), optional
+        Labels of groups of rows that are left out together.
+
+    Returns
+    -------
+    Validation
+        Mean leave-one-out loss of every iterate.
+    """
+    check_instance("path", path, Path, "sp.run(X, y, loss, penalty)")
+    path.refuse_weights()
+    if (codes := _codes(path, groups)) is not None:
+        n_groups = int(codes.max()) + 1
+        pairs = [(codes != k, codes == k) for k in range(n_groups)]
+        return cross_validate_path(path, pairs, test_loss, groups=codes)
+    criterion = about_level(resolve_test_loss(test_loss, path.loss), path.y, path.level)
+    with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
+        losses = observation_losses(criterion, path.response, check_finite(leave_one_out(path)))
+        values, stderr = RowSample.of(path.n_samples).mean_and_error(losses)
+    return Validation(values, stderr, path.n_samples)
+
+
+def hold_out_path(
+    path: Path,
+    test_size: Any = 0.25,
+    test_loss: TestLoss = None,
+    *,
+    groups: Any = None,
+    rng: Any = None,
+) -> Validation:
+    """Hold out some rows at random, and test every iterate of a path fitted without them.
+
+    Parameters
+    ----------
+    path : Path
+        Path returned by `steinpath.run`.
+    test_size : float or int, default=0.25
+        Proportion or number of the rows to hold out.
+    test_loss : None, str, Loss or callable, default=None
+        As for `steinpath.estimate_risk`.
+    groups : array-like of shape (n,), optional
+        Labels of groups of rows that are held out together; ``test_size`` then refers to groups.
+    rng : None, int or numpy.random.Generator
+        Seed or generator of the held-out rows.
+
+    Returns
+    -------
+    Validation
+        Mean loss on the held-out rows, for every iterate.
+    """
+    from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
+
+    if not isinstance(test_size, Real) or math.isnan(test_size):
+        raise ValueError(
+            "test_size must be a proportion of the rows, between 0 and 1, or a number of rows; got "
+            f"{shown(test_size)}"
+        )
+    seed = int(check_rng(rng).integers(2**31))
+    kind = ShuffleSplit if groups is None else GroupShuffleSplit
+    split = kind(1, test_size=test_size, random_state=seed)
+    return cross_validate_path(path, split, test_loss, groups=groups)

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from steinpath._support.arrays import Array, deviation, like, namespace, root_mean_square, take
-from steinpath._support.validation import spawned, warn
+from steinpath._support import timings
+from steinpath._support.arrays import (
+    Array,
+    deviation,
+    like,
+    namespace,
+    root_mean_square,
+    root_sum_of_squares,
+    take,
+)
+from steinpath._support.validation import is_own, spawned, warn
 from steinpath.design._base import Design
 from steinpath.engine._batch import Batch, DeferredBatch, at_a_time, members_at_a_time
 from steinpath.engine._compression import (
@@ -18,25 +28,18 @@ from steinpath.engine._compression import (
     spectral_corrections,
     usual_probes,
 )
+from steinpath.engine._path import Path
 from steinpath.engine._shortcuts import has_spectrum
 from steinpath.engine._tangents import design_in
 from steinpath.engine._traces import compute_matrices
-from steinpath.problem._scoring import check_finite
-from steinpath.risk._fold_runs import FoldRuns, cross_validate, mean_and_error
-from steinpath.risk._interactions import Interactions, disjoint_pairs, interactions
-from steinpath.risk._leave_out import BLOCKS, WIDTH, leave_out
-from steinpath.risk._options import RiskOptions
-from steinpath.risk._problem import Problem
-from steinpath.risk._scores import (
-    Compressed,
-    Fitted,
-    Score,
-    StoredPredictions,
-    baseline_losses,
-    score,
-)
+from steinpath.problem._scoring import check_finite, observation_losses
+from steinpath.risk._held_out import HeldOut, Interactions, RowSample, disjoint_pairs, n_columns
+from steinpath.risk._leave_out import BLOCKS, WIDTH, FoldRuns, cross_validate, leave_out
+from steinpath.risk._options import ResolvedOptions, RiskOptions
 from steinpath.risk._splits import Splits, check_classes, make_splits
 
+# Number of predictions scored at a time: to fit into caches, or to fill a device.
+_SCORED, _SCORED_ON_DEVICE = 2**15, 2**24
 # Maximum number of probes, relative to the initial number.
 _MOST_PROBES = 16
 # Number of random vectors of Hutchinson's method, and of folds of cross-validation.
@@ -48,6 +51,138 @@ _ROUGH_FOLDS = ((100, 2), (20, 3), (5, 5), (0, 10))
 SMALL = 2**16
 # Tangent columns of several paths that advance together on a CPU.
 _STREAM = 128
+# Maximum seconds of leave-one-out where the correction is a large extrapolation.
+_PATIENCE = 2.0
+#: Rows per column from which on paths hardly depend on a tenth of the rows.
+TALL = 10
+# Maximum number of groups that are left out one at a time.
+_FEW_GROUPS = 30
+# Size of a block that fits into caches.
+_CACHED = 2**19
+
+
+# ------------------------------------------------------------------------------------------------
+# Predictions and their scores
+# ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Prediction of each row by every iterate: stored, or fitted values minus corrections.
+
+    All are predictions of ``path.response``, from which the level of y has been subtracted. Without
+    corrections, their score is the training error.
+    """
+
+    path: Path
+    stored: Array | None = None
+    corrections: CompressedCorrections | None = None
+
+    def of(self, t: slice) -> Array:
+        """Return predictions of some iterations, of shape (iterations, n), for the local rows."""
+        if self.stored is not None:
+            return self.stored[t, :]
+        fitted = self.path.products_at(t)
+        return fitted if self.corrections is None else fitted - self.corrections.shift(t)
+
+    def at(self, rows: np.ndarray) -> Array:
+        """Return predictions of some rows at all iterations, of shape (n_iter + 1, rows)."""
+        if self.path.design.is_whole:
+            return self.own(rows)
+        which, where = self.path.design.places(rows)
+        values = np.zeros((self.path.n_iter + 1, len(rows)), self.path.response.dtype)
+        values[:, which] = self.own(where)
+        return self.path.design.over_rows(values)
+
+    def own(self, rows: np.ndarray) -> Array:
+        """Return the same for local rows, by their local indices."""
+        if self.stored is not None:
+            return take(self.stored, rows, axis=1)
+        fitted = take(self.path.products, rows, axis=1)
+        if self.corrections is None:
+            return fitted
+        return fitted - self.corrections.part(rows).shift(slice(None))
+
+
+class Estimate(NamedTuple):
+    """Result of a method, before an audit."""
+
+    predictions: Predictions
+    #: Mean losses, their sampling errors and their Monte Carlo errors, of shape (n_iter + 1,) each.
+    values: Array
+    stderr: Array
+    probe_stderr: Array
+    n_probes: int = 0
+    #: The rows that were left out, if the method does that.
+    held_out: HeldOut | None = None
+    #: Training error of each iterate, if it was computed.
+    train: Array | None = None
+
+    @property
+    def optimism(self) -> Array:
+        """Part of `values` that was added to the mean losses."""
+        return 0.0 if self.held_out is None else self.held_out.optimism
+
+    @property
+    def interactions(self) -> Interactions | None:
+        """Dependence between the losses, if rows were left out one at a time."""
+        return None if self.held_out is None else self.held_out.interactions
+
+
+def score(
+    options: ResolvedOptions,
+    predictions: Predictions,
+    n_probes: int = 0,
+    held_out: HeldOut | None = None,
+    train: Array | None = None,
+) -> Estimate:
+    """Score the predictions of every iterate, for all rows or for those that were held out."""
+    path, criterion, corrections = options.path, options.criterion, predictions.corrections
+    y, n, xp, T = path.response, path.n_samples, namespace(path.y), path.n_iter + 1
+    tests = None if held_out is None else held_out.tests(n)
+    sample = RowSample.of(n, tests, options.groups).local_to(path.design)
+    baseline = baseline_losses(options)
+    most = _SCORED if isinstance(y, np.ndarray) else _SCORED_ON_DEVICE
+    length = max(16, most // n)
+    moments, slopes = [], []
+    for start in range(0, T, length):
+        block = slice(start, min(start + length, T))
+        values = check_finite(predictions.of(block))
+        losses = observation_losses(criterion, y, values) - baseline
+        if sample.counts is not None:
+            losses = losses * like(sample.counts, losses)
+        moments.append(sample.mean_and_error(losses))
+        if corrections is not None:
+            slopes.append(_slopes(options, values, corrections, block))
+    means, errors = (xp.concat(parts) for parts in zip(*moments, strict=True))
+    noise = 0 * means
+    if corrections is not None:
+        change = path.design.over_rows(xp.concat(slopes)) / n
+        noise = root_sum_of_squares(change * xp.sqrt(corrections.variances), axis=1)
+    values = means if held_out is None else means + held_out.optimism
+    return Estimate(predictions, values, errors, noise, n_probes, held_out, train)
+
+
+def _slopes(
+    options: ResolvedOptions, predictions: Array, corrections: CompressedCorrections, block: slice
+) -> Array:
+    """Return the change of total losses along each direction; their errors are independent."""
+    criterion, y = options.criterion, options.path.response
+    xp, error = namespace(y), corrections.noise(block)
+    # finite differences over the size of the errors, to account for kinks and jumps of the loss
+    change = observation_losses(criterion, y, predictions + error)
+    change = change - observation_losses(criterion, y, predictions - error)
+    slopes = xp.where(error > 0, change / xp.where(error > 0, 2 * error, 1 + error), 0 * error)
+    return slopes @ corrections.directions
+
+
+def baseline_losses(options: ResolvedOptions) -> Array:
+    """Return the losses of the prediction 0 if they are to be subtracted, otherwise 0."""
+    if not options.centered:
+        return 0.0
+    y = options.path.response
+    zero = namespace(y).zeros_like(y[None, :]) - options.path.level
+    return observation_losses(options.criterion, y, zero)
 
 
 def noise_near(best: int, probe_stderr: Array) -> float:
@@ -61,71 +196,260 @@ def noise_allowed(stderr: Array) -> float:
     return float(stderr) / 4
 
 
-class Estimate(NamedTuple):
-    """Result of a method.
-
-    Attributes
-    ----------
-    predictions : Fitted
-        Prediction of each observation as if it had been left out.
-    score : Score
-        Their mean losses, plus `optimism`.
-    n_probes : int
-        Number of random probes.
-    optimism : Array of shape (n_iter + 1,) or float
-        Added to the mean losses.
-    interactions : Interactions or None
-        Dependence between the losses, if rows were left out one at a time.
-    """
-
-    predictions: Fitted
-    score: Score
-    n_probes: int = 0
-    optimism: Array = 0.0
-    interactions: Interactions | None = None
-    #: Training error of each iterate, if it was computed.
-    train: Array | None = None
-    #: Rows that were tested, if not all were.
-    tested: np.ndarray | None = None
+# ------------------------------------------------------------------------------------------------
+# Corrections
+# ------------------------------------------------------------------------------------------------
 
 
-def _compressed(problem: Problem) -> Estimate:
-    (found,) = compressed([problem], Batch.of(problem.path))
-    return found
-
-
-def compressed(problems: Sequence[Problem], batch: Batch) -> list[Estimate]:
+def compressed(options: Sequence[ResolvedOptions], batch: Batch) -> list[Estimate]:
     """Correct all paths of a batch, with their tangents as one stream of columns."""
-    found: list[Estimate] = []
-    for members in _streams(batch, problems[0].options.n_probes):
-        found += _compressed_together([problems[k] for k in members], batch.part(members))
-    return found
+    estimates: list[Estimate] = []
+    for members in _streams(batch, options[0].n_probes):
+        estimates += _compressed_together([options[k] for k in members], batch.part(members))
+    return estimates
 
 
-def _compressed_together(problems: Sequence[Problem], batch: Batch) -> list[Estimate]:
-    options = problems[0].options
+def _compressed_together(options: Sequence[ResolvedOptions], batch: Batch) -> list[Estimate]:
     compression = Compression(
         batch,
-        [problem.moments for problem in problems],
-        [problem.row_squares for problem in problems],
-        options.n_probes,
-        [problem.rng for problem in problems],
-        getattr(namespace(batch.data.y), options.precision),
+        [own.moments for own in options],
+        [own.row_squares for own in options],
+        options[0].n_probes,
+        [own.rng for own in options],
+        getattr(namespace(batch.data.y), options[0].precision),
     )
     wanted = dict.fromkeys(range(len(batch)), compression.first)
-    found: dict[int, Estimate] = {}
+    estimates: dict[int, Estimate] = {}
     first: dict[int, int] = {}
     while wanted:
         compression.draw(wanted)
         for k in list(wanted):
-            estimates, problem = compression.estimates[k], problems[k]
-            found[k] = scored(problem, estimates.corrections(), estimates.n_probes)
-            more = probes_wanted(problem, found[k], first.setdefault(k, estimates.n_probes))
+            probes = compression.estimates[k]
+            predictions = Predictions(options[k].path, corrections=probes.corrections())
+            estimates[k] = score(options[k], predictions, probes.n_probes)
+            more = probes_wanted(options[k], estimates[k], first.setdefault(k, probes.n_probes))
             if more is None:
                 del wanted[k]
             else:
                 wanted[k] = more
-    return [found[k] for k in range(len(batch))]
+    return [estimates[k] for k in range(len(batch))]
+
+
+def probes_wanted(options: ResolvedOptions, estimate: Estimate, first: int) -> int | None:
+    """Return the number of probes required, or None if there are enough; ``first`` were drawn."""
+    n_probes, most = estimate.n_probes, _MOST_PROBES * first
+    best = options.near
+    if best is None:
+        best = int(namespace(estimate.values).argmin(estimate.values))
+    noise = noise_near(best, estimate.probe_stderr)
+    if options.rough:
+        return None
+    tol = options.probe_tol or noise_allowed(estimate.stderr[best])
+    if noise > tol and n_probes < most:
+        missing = min(noise / tol, _MOST_PROBES) if tol else _MOST_PROBES
+        return min(math.ceil(1.2 * n_probes * missing**2), most)
+    # the default tolerance may be missed; `diagnostics` reports by how much
+    if options.probe_tol and noise > tol:
+        warn(
+            f"the Monte Carlo error of {n_probes} random probes is {noise:.2g} near the minimum, "
+            f"above probe_tol = {tol:.2g}; increase n_probes or probe_tol"
+        )
+    return None
+
+
+def _spectral(options: ResolvedOptions) -> Estimate:
+    path = options.path
+    if not has_spectrum(path):
+        raise ValueError(
+            "method 'spectral' requires the square-root or squared loss, an isotropic penalty such "
+            f"as Ridge, and a dense X in memory; got {path.loss!r} and {path.penalty!r} "
+            f"with {path.algorithm!r}; use method='compressed'"
+        )
+    corrections = spectral_corrections(path, options.moments, options.row_squares, options.rng)
+    return score(options, Predictions(path, corrections=corrections))
+
+
+def _exact(options: ResolvedOptions) -> Estimate:
+    how = options.moments, "exact", 1, options.row_squares, options.rng
+    matrices = compute_matrices(options.path, *how)
+    return score(options, Predictions(options.path, matrices.corrected(options.path)))
+
+
+def _hutchinson(options: ResolvedOptions) -> Estimate:
+    path, m = options.path, options.n_probes or _HUTCHINSON
+    how = options.moments, "hutchinson", m, options.row_squares, options.rng
+    matrices = compute_matrices(path, *how)
+    estimate = score(options, Predictions(path, matrices.corrected(path)), m)
+    if m == 1:
+        noise = 0 * estimate.values + math.inf
+    else:  # jackknife over the probes
+        without = [Predictions(path, matrices.corrected(path, skip=k)) for k in range(m)]
+        moved = [score(options, predictions).values for predictions in without]
+        noise = deviation(namespace(path.y).stack(moved), axis=0) * (m - 1) / math.sqrt(m)
+    return estimate._replace(probe_stderr=noise)
+
+
+# ------------------------------------------------------------------------------------------------
+# Reruns
+# ------------------------------------------------------------------------------------------------
+
+
+def _loo(options: ResolvedOptions) -> Estimate:
+    _refuse_covariance("loo", options)
+    path, n, interactions = options.path, options.path.n_samples, None
+    if options.groups is not None:
+        everyone = np.arange(options.units(n))
+        values = leave_groups_out(options, everyone, path.design)
+    else:
+        # pairs of the first rows: a fixed sample, since the method is not random
+        order = np.random.default_rng(0).permutation(n)
+        values, interactions = leave_rows_out(options, order, path.design)
+        values = take(values, np.argsort(order), axis=1)
+        values = path.design.local(values.T).T
+    sample = RowSample.of(n, groups=options.groups).local_to(path.design)
+    held_out = HeldOut(np.arange(n), values, sample, interactions=interactions)
+    return score(options, Predictions(path, values), held_out=held_out)
+
+
+def leave_rows_out(
+    options: ResolvedOptions, rows: np.ndarray, design: Design
+) -> tuple[Array, Interactions]:
+    """Return predictions of rows left out one at a time, and the interactions of pairs of them."""
+    path, m = options.path, len(rows)
+    pairs = disjoint_pairs(rows)
+    # a single row is a pair with itself
+    groups = np.concatenate([np.stack([rows, rows], axis=1), pairs])
+    values = check_finite(leave_out(path, groups, design))
+    predictions, together = values[:, :m, 0], values[:, m:, :]
+    alone = namespace(values).reshape(predictions[:, : pairs.size], together.shape)
+    return predictions, Interactions.between(path, options.criterion, pairs, alone, together)
+
+
+def leave_groups_out(options: ResolvedOptions, groups: np.ndarray, design: Design) -> Array:
+    """Return predictions of local rows whose groups are left out one at a time; 0 for others."""
+    path, batch = options.path, Batch.of(options.path)
+    predictions = path.design.zeros(path.n_iter + 1, path.design.shape[0])
+    width = min(WIDTH, at_a_time(batch, BLOCKS))
+    for some in np.split(groups, range(width, len(groups), width)):
+        left_out = options.groups[:, None] == some
+        splits = Splits(~left_out, left_out.astype(float))
+        if (labels := path.data.all_labels) is not None:
+            check_classes(splits, labels)
+        (held_out,) = cross_validate(batch, options.criterion, splits, design, burman=False)
+        predictions = _on_all_rows(path, held_out, predictions)
+    return check_finite(predictions)
+
+
+def _on_all_rows(path: Path, held_out: HeldOut, others: Array) -> Array:
+    """Return predictions of all local rows, with ``others`` of rows that were not held out."""
+    if len(held_out.rows) == path.n_samples:
+        return held_out.predictions
+    own = path.design.places(held_out.rows)[1]
+    if not len(own):
+        return others
+    tested = np.bincount(own, minlength=path.design.shape[0]) > 0
+    place = np.maximum(np.cumsum(tested) - 1, 0)
+    spread = take(held_out.predictions, place, axis=1)
+    return namespace(others).where(like(tested, others) > 0, spread, others)
+
+
+def _refuse_covariance(method: str, options: ResolvedOptions) -> None:
+    if options.moments is not None:
+        raise ValueError(f"method {method!r} does not use a covariance; omit it")
+
+
+def n_folds(batch: Batch, options: RiskOptions) -> int:
+    """Return the number of folds: fewer for a rough estimate."""
+    cv, (n, p) = options.cv, batch.data.design.whole_shape
+    if cv is not None:
+        return cv.n_splits if isinstance(cv, Splits) else int(cv)
+    count = _FOLDS
+    units = options.units(n)
+    if options.rough:
+        count = next(folds for ratio, folds in _ROUGH_FOLDS if units >= ratio * p)
+    return min(count, units)
+
+
+def fold_runs(options: ResolvedOptions, batch: Batch, design: Design | None = None) -> FoldRuns:
+    """Return runs of paths in ten folds (fewer if sufficient), or in user-defined splits.
+
+    Burman's correction is included if the splits are folds of all rows.
+    """
+    if batch.n_samples < 2:
+        raise ValueError("method 'folds' requires at least two observations")
+    if not batch.maps.structured:
+        raise ValueError("method 'folds' does not support a Recursion; use method='loo'")
+    count = n_folds(batch, options)
+    splits = make_splits(batch, options.cv, options.groups, count, options.rng)
+    if options.rough and design is None and math.prod(batch.data.design.whole_shape) > SMALL:
+        rngs = [spawned(options.rng) for _ in batch]
+        design = design_in(batch, namespace(batch.data.y).float32, rngs)
+    repeated = bool(splits.tests.max() > 1)
+    how = design, splits.complete, repeated, options.groups
+    return FoldRuns(batch, options.criterion, splits, *how)
+
+
+def by_folds(
+    options: Sequence[ResolvedOptions], batch: Batch, runs: FoldRuns | None = None
+) -> list[Estimate]:
+    """Cross-validate paths that differ only in their penalties, all together."""
+    _refuse_covariance("folds", options[0])
+    runs = fold_runs(options[0], batch) if runs is None else runs
+    estimates = []
+    for k, (own, held_out) in enumerate(zip(options, runs.extended(batch), strict=True)):
+        train = None if runs.train is None else runs.train[k]
+        fitted = own.path.products_at(slice(None)) if len(held_out.rows) < batch.n_samples else None
+        predictions = Predictions(own.path, _on_all_rows(own.path, held_out, fitted))
+        if held_out.losses is None:
+            estimates.append(score(own, predictions, held_out=held_out, train=train))
+            continue
+        losses = held_out.losses - _baseline_of_tests(own, held_out)
+        values, stderr = held_out.sample.mean_and_error(losses)
+        values = values + held_out.optimism
+        estimates.append(Estimate(predictions, values, stderr, 0 * values, 0, held_out, train))
+    return estimates
+
+
+def _baseline_of_tests(options: ResolvedOptions, held_out: HeldOut) -> Array:
+    """Return the losses of the prediction 0 to be subtracted, summed over the tests of each row."""
+    if not options.centered:
+        return 0.0
+    design, losses = options.path.design, baseline_losses(options)
+    losses = take(losses, design.places(held_out.rows)[1], axis=1)
+    return losses * like(held_out.sample.counts, losses)
+
+
+#: Methods of `steinpath.estimate_risk` by name.
+METHODS: dict[str, Callable[[ResolvedOptions], Estimate]] = {
+    "compressed": lambda options: compressed([options], Batch.of(options.path))[0],
+    "spectral": _spectral,
+    "exact": _exact,
+    "hutchinson": _hutchinson,
+    "loo": _loo,
+    "folds": lambda options: by_folds([options], Batch.of(options.path))[0],
+}
+
+
+# ------------------------------------------------------------------------------------------------
+# Members that are estimated together
+# ------------------------------------------------------------------------------------------------
+
+
+def portions(batch: Batch, options: RiskOptions) -> list[list[int]]:
+    """Return the members to estimate at a time; for folds, as many as fit into memory."""
+    if options.method == "folds":
+        count = n_folds(batch, options)
+        room = at_a_time(batch, count * BLOCKS)
+        if isinstance(batch, DeferredBatch):
+            room = min(room, members_at_a_time(batch, batch.n_iter))
+        return split_members(batch, room, batch.threads(count))
+    return _streams(batch, options.n_probes)
+
+
+def split_members(batch: Batch, room: int, threads: int) -> list[list[int]]:
+    """Return the members to run at a time, with room for ``room`` of them over all threads."""
+    width = max(1, min(room // threads, -(-len(batch) // threads)))
+    return _in_portions(len(batch), width)
 
 
 def _streams(batch: Batch, n_probes: int | None) -> list[list[int]]:
@@ -146,233 +470,95 @@ def _in_portions(count: int, width: int) -> list[list[int]]:
     return [list(range(k, min(k + width, count))) for k in range(0, count, width)]
 
 
-def scored(problem: Problem, corrections: CompressedCorrections, n_probes: int) -> Estimate:
-    """Score corrections from the given number of probes."""
-    predictions = Compressed(problem.path, corrections)
-    return Estimate(predictions, score(problem, predictions), n_probes)
+# ------------------------------------------------------------------------------------------------
+# Selection of a method by its expected run time and accuracy
+# ------------------------------------------------------------------------------------------------
 
 
-def probes_wanted(problem: Problem, found: Estimate, first: int) -> int | None:
-    """Return the number of probes required, or None if there are enough.
+def cheapest(options: ResolvedOptions, audited: int = 0) -> str:
+    """Select a method by its expected run time; ``audited`` rows will be left out in addition.
 
-    Parameters
-    ----------
-    problem : Problem
-        Problem.
-    found : Estimate
-        Estimate from the present probes.
-    first : int
-        Initial number of probes.
+    For the hinge loss with a penalty that selects columns it is "folds", unless leave-one-out is
+    cheaper still.
     """
-    score, n_probes, most = found.score, found.n_probes, _MOST_PROBES * first
-    near = problem.options.near
-    best = int(namespace(score.values).argmin(score.values)) if near is None else near
-    noise = noise_near(best, score.probe_stderr)
-    if problem.options.rough:
-        return None
-    tol = problem.options.probe_tol or noise_allowed(score.stderr[best])
-    if noise > tol and n_probes < most:
-        missing = min(noise / tol, _MOST_PROBES) if tol else _MOST_PROBES
-        return min(math.ceil(1.2 * n_probes * missing**2), most)
-    if (
-        problem.options.probe_tol and noise > tol
-    ):  # the default tolerance may be missed; `diagnostics` reports by how much
-        warn(
-            f"the Monte Carlo error of {n_probes} random probes is {noise:.2g} near the minimum, "
-            f"above probe_tol = {tol:.2g}; increase n_probes or probe_tol"
-        )
-    return None
-
-
-def _spectral(problem: Problem) -> Estimate:
-    path = problem.path
-    if not has_spectrum(path):
-        raise ValueError(
-            "method 'spectral' requires the square-root or squared loss, an isotropic penalty such "
-            f"as Ridge, and a dense X in memory; got {path.loss!r} and {path.penalty!r} "
-            f"with {path.algorithm!r}; use method='compressed'"
-        )
-    corrections = spectral_corrections(path, problem.moments, problem.row_squares, problem.rng)
-    predictions = Compressed(path, corrections)
-    return Estimate(predictions, score(problem, predictions))
-
-
-def _exact(problem: Problem) -> Estimate:
-    path = problem.path
-    matrices = compute_matrices(path, problem.moments, "exact", 1, problem.row_squares, problem.rng)
-    predictions = StoredPredictions(path, matrices.corrected(path))
-    return Estimate(predictions, score(problem, predictions))
-
-
-def _hutchinson(problem: Problem) -> Estimate:
-    path, xp = problem.path, namespace(problem.path.y)
-    m = problem.options.n_probes or _HUTCHINSON
-    matrices = compute_matrices(
-        path, problem.moments, "hutchinson", m, problem.row_squares, problem.rng
-    )
-    predictions = StoredPredictions(path, matrices.corrected(path))
-    found = score(problem, predictions)
-    if m == 1:
-        noise = 0 * found.values + math.inf
-    else:  # jackknife over the probes
-        without = [StoredPredictions(path, matrices.corrected(path, skip=k)) for k in range(m)]
-        moved = [score(problem, predictions).values for predictions in without]
-        noise = deviation(xp.stack(moved), axis=0) * (m - 1) / math.sqrt(m)
-    return Estimate(predictions, found._replace(probe_stderr=noise), m)
-
-
-def _loo(problem: Problem) -> Estimate:
-    _refuse_covariance("loo", problem)
-    path = problem.path
-    if problem.options.groups is not None:
-        everyone = np.arange(problem.options.units(path.n_samples))
-        predictions = StoredPredictions(path, leave_groups_out(problem, everyone, path.design))
-        return Estimate(predictions, score(problem, predictions))
-    # pairs of the first rows: a fixed sample, since the method is not random
-    order = np.random.default_rng(0).permutation(path.n_samples)
-    predictions, pairs = leave_out_rows(problem, order, path.design)
-    predictions = take(predictions, np.argsort(order), axis=1)
-    predictions = StoredPredictions(path, path.design.local(predictions.T).T)
-    return Estimate(predictions, score(problem, predictions), interactions=pairs)
-
-
-def leave_out_rows(
-    problem: Problem, rows: np.ndarray, design: Design
-) -> tuple[Array, Interactions]:
-    """Return predictions of rows left out one at a time, and the interactions of pairs of them."""
-    path, m = problem.path, len(rows)
-    pairs = disjoint_pairs(rows)
-    # a single row is a pair with itself
-    groups = np.concatenate([np.stack([rows, rows], axis=1), pairs])
-    found = check_finite(leave_out(path, groups, design))
-    predictions, together = found[:, :m, 0], found[:, m:, :]
-    alone = namespace(found).reshape(predictions[:, : pairs.size], together.shape)
-    return predictions, interactions(path, problem.criterion, pairs, alone, together)
-
-
-def leave_groups_out(problem: Problem, groups: np.ndarray, design: Design) -> Array:
-    """Return predictions of rows whose groups are left out one at a time; 0 for others.
-
-    Predictions are those of the local rows.
-
-    Parameters
-    ----------
-    problem : Problem
-        Path.
-    groups : ndarray of int of shape (m,)
-        Groups to leave out.
-    design : Design
-        The path's design, possibly in another precision.
-    """
-    path, batch = problem.path, Batch.of(problem.path)
-    predictions = path.design.zeros(path.n_iter + 1, path.design.shape[0])
-    width = min(WIDTH, at_a_time(batch, BLOCKS))
-    for some in np.split(groups, range(width, len(groups), width)):
-        left_out = problem.options.groups[:, None] == some
-        splits = Splits(~left_out, left_out.astype(float))
-        if (labels := path.data.all_labels) is not None:
-            check_classes(splits, labels)
-        (found,) = cross_validate(batch, problem.criterion, splits, design, burman=False)
-        predictions = predictions + found.predictions
-    return check_finite(predictions)
-
-
-def n_folds(batch: Batch, options: RiskOptions) -> int:
-    """Return the number of folds: fewer for a rough estimate."""
-    cv, (n, p) = options.cv, batch.data.design.whole_shape
-    if cv is not None:
-        return cv.n_splits if isinstance(cv, Splits) else int(cv)
-    count = _FOLDS
-    units = options.units(n)
-    if options.rough:
-        count = next(folds for ratio, folds in _ROUGH_FOLDS if units >= ratio * p)
-    return min(count, units)
-
-
-def _folds(problem: Problem) -> Estimate:
-    (found,) = by_folds([problem], Batch.of(problem.path))
-    return found
-
-
-def by_folds(
-    problems: Sequence[Problem], batch: Batch, runs: FoldRuns | None = None
-) -> list[Estimate]:
-    """Cross-validate paths that differ only in their penalties, all together."""
-    _refuse_covariance("folds", problems[0])
-    results = []
-    if runs is None:
-        runs = fold_runs(problems[0], batch)
-    for problem, crossed in zip(problems, runs.extended(batch), strict=True):
-        tests, values = runs.splits.tests, crossed.predictions
-        tested = None if tests.all() else np.flatnonzero(tests)
-        if tested is not None:
-            some = like(problem.path.design.local(tests), values) > 0
-            values = namespace(values).where(some, values, problem.path.products_at(slice(None)))
-        predictions = StoredPredictions(problem.path, values)
-        if crossed.losses is None:
-            found = score(problem, predictions, tested)
+    path = options.path
+    n, p, N = path.n_samples, path.n_features, path.n_iter
+    if options.has_splits:
+        few = options.cv is None and options.units(n) <= _FEW_GROUPS
+        return "loo" if few else "folds"
+    small = min(n, p)
+    corrected = N * (timings.TANGENT_CALLS + timings.TANGENT_ENTRY * n * p)
+    if options.moments is not None:
+        exact = timings.EXACT_ENTRY * n * p * (p + small) * N**2
+        if exact < corrected and path.design.is_whole:
+            return "exact"
+    elif path.maps.structured:
+        without = [_seconds_without(n, p, rows) for rows in (n, audited)]
+        if N * without[0] < corrected + N * without[1] * (audited > 0):
+            return "loo"
+        if _rests_at_kinks(path):
+            return "folds"
+    if has_spectrum(path):
+        # eigenvalues alone are several times cheaper than with their vectors; at small p the
+        # dropped rank-one part would matter
+        if options.moments is None and options.row_squares is None:
+            cube, entry = timings.EIGENVALUES_CUBE, timings.EIGENVALUES_ENTRY
         else:
-            design = problem.path.design
-            counts = design.array(design.local(tests))
-            losses = crossed.losses - counts * baseline_losses(problem)
-            values, stderr = mean_and_error(losses, counts, problem.options.groups, design)
-            found = Score(values, stderr, 0 * values)
-        found = found._replace(values=found.values + crossed.optimism)
-        results.append(
-            Estimate(
-                predictions, found, optimism=crossed.optimism, train=crossed.train, tested=tested
-            )
-        )
-    return results
+            cube, entry = timings.EIGENVECTORS_CUBE, timings.EIGENVECTORS_ENTRY
+        spectral = cube * small**3 + entry * n * p * small + timings.SPECTRAL_CALLS * N
+        if spectral < corrected and (small >= 100 or path.loss.quadratic):
+            return "spectral"
+    return "compressed"
 
 
-def fold_runs(problem: Problem, batch: Batch, design: Design | None = None) -> FoldRuns:
-    """Return runs of paths in ten folds (fewer if sufficient), or in user-defined splits.
+def folds_pay(batch: Batch, options: RiskOptions) -> bool:
+    """Whether rough folds of all paths together are cheaper than correcting them one by one.
 
-    Burman's correction is included if the splits are folds of all rows.
+    They are if calls take more time than products, if there are many more rows than columns, and if
+    tangents are not sparse. Folds are the only option if rows must be left out together.
     """
-    if batch.n_samples < 2:
-        raise ValueError("method 'folds' requires at least two observations")
-    if not batch.maps.structured:
-        raise ValueError("method 'folds' does not support a Recursion; use method='loo'")
-    options = problem.options
-    count = n_folds(batch, options)
-    splits = make_splits(batch, options.cv, options.groups, count, problem.rng)
-    if options.rough and design is None and math.prod(batch.data.design.whole_shape) > SMALL:
-        rngs = [spawned(problem.rng) for _ in batch]
-        design = design_in(batch, namespace(batch.data.y).float32, rngs)
-    repeated = bool(splits.tests.max() > 1)
-    return FoldRuns(batch, problem.criterion, splits, design, splits.complete, repeated)
+    (n, p), n_paths = batch.data.design.whole_shape, len(batch)
+    if options.has_splits or n < 2:
+        return options.has_splits
+    column = timings.COLUMN_ENTRY * n * p + timings.COLUMN_STATE * (n + p)
+    dense = 1.0 if batch.maps.carries else timings.SPARSE_TANGENTS
+    corrected = timings.ROUGH_TANGENT_CALLS + usual_probes(batch) * column * dense
+    together = timings.ROUGH_FOLD_CALLS + n_folds(batch, options) * n_paths * column
+    return 1.5 * together < n_paths * corrected
 
 
-def _refuse_covariance(method: str, problem: Problem) -> None:
-    if problem.moments is not None:
-        raise ValueError(f"method {method!r} does not use a covariance; omit it")
+def leave_out_method(batch: Batch, options: RiskOptions) -> str | None:
+    """Return the leave-out method that is better for selection than the correction, if any.
+
+    With many more rows than columns this is "folds": the held-out rows hardly matter, and unlike
+    the correction folds are robust to row norms that vary. They also respect groups and splits.
+    With fewer rows than columns, where the correction is a large extrapolation, it is "loo" if that
+    takes only seconds.
+    """
+    n, p = batch.data.design.whole_shape
+    if n < 2 or not batch.maps.structured:
+        return None
+    if options.has_splits or n >= TALL * p:
+        return "folds"
+    seconds = batch.n_iter * _seconds_without(n, p, n)
+    return "loo" if n < p and seconds < _PATIENCE else None
 
 
-#: Methods of `steinpath.estimate_risk` by name.
-METHODS: dict[str, Callable[[Problem], Estimate]] = {
-    "compressed": _compressed,
-    "spectral": _spectral,
-    "exact": _exact,
-    "hutchinson": _hutchinson,
-    "loo": _loo,
-    "folds": _folds,
-}
+def _seconds_without(n: int, p: int, left_out: int) -> float:
+    """Return the seconds of a step that leaves out the given number of rows, one at a time."""
+    columns = n_columns(left_out)
+    states = columns * (n + p)
+    seconds = timings.LEAVE_OUT_CALLS + timings.LEAVE_OUT_ENTRY * n * p * columns
+    return seconds + timings.LEAVE_OUT_STATE * states * (states > _CACHED)
 
 
-def portions(batch: Batch, options: RiskOptions) -> list[list[int]]:
-    """Return the members to estimate at a time; for folds, as many as fit into memory."""
-    if options.method == "folds":
-        count = n_folds(batch, options)
-        room = at_a_time(batch, count * BLOCKS)
-        if isinstance(batch, DeferredBatch):
-            room = min(room, members_at_a_time(batch, batch.n_iter))
-        return split_members(batch, room, batch.threads(count))
-    return _streams(batch, options.n_probes)
+def _rests_at_kinks(path: Path) -> bool:
+    """Whether the loss is the hinge and the penalty sets coefficients to zero.
 
-
-def split_members(batch: Batch, room: int, threads: int) -> list[list[int]]:
-    """Return the members to run at a time, with room for ``room`` of them over all threads."""
-    width = max(1, min(room // threads, -(-len(batch) // threads)))
-    return _in_portions(len(batch), width)
+    Iterates rest at the kinks of both, where tangents do not contract: the error of the corrected
+    error rate is twice that of ten folds (`steinpath study margins`).
+    """
+    kinked = path.loss.margin and path.loss.smoothness is None
+    if not kinked or not is_own(path.penalty):
+        return False
+    return math.isfinite(path.penalty.null_lam(namespace(path.coef).ones_like(path.coef[0, :])))

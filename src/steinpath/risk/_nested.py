@@ -11,7 +11,7 @@ fold :math:`k`, the variance of the mean of all n losses is
 
 .. math:: \mathrm{Var}(\text{loss}) / n + \mathrm{Cov}(a_{kj}, a_{jk}) ,
 
-as in `steinpath.risk._interactions`, with folds in place of single rows. The selection without both
+as in `steinpath.risk._held_out`, with folds in place of single rows. The selection without both
 folds uses the existing runs: those for :math:`k`, without the losses of :math:`j`.
 """
 
@@ -29,7 +29,7 @@ from steinpath._support.validation import is_own
 from steinpath.design._base import Design
 from steinpath.engine._batch import Batch, at_a_time
 from steinpath.problem._scoring import PerObservation, observation_losses
-from steinpath.risk._interactions import Interactions
+from steinpath.risk._held_out import Interactions
 from steinpath.risk._leave_out import BLOCKS, predictions_without
 from steinpath.risk._methods import split_members
 from steinpath.risk._splits import Splits

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
+from steinpath._support.arrays import Array, to_numpy
 from steinpath._support.validation import check_choice, check_count, check_flag, check_number
-from steinpath.problem._scoring import PerObservation, TestLoss, resolve_test_loss
+from steinpath.engine._batch import Batch
+from steinpath.engine._path import Path
+from steinpath.engine._traces import row_squares_of, second_moments
+from steinpath.problem._scoring import PerObservation, TestLoss, about_level, resolve_test_loss
 from steinpath.risk._splits import Splits, check_cv, check_groups, read_splits
 
 #: Names of the methods; see `steinpath.estimate_risk`.
@@ -161,13 +166,58 @@ class RiskOptions:
             cv = cv.at(kept)
         return self.but(groups=None if groups is None else groups[rows], cv=cv)
 
-    def but(self, **changes: Any) -> RiskOptions:
+    def but(self, **changes: Any) -> Self:
         """Return the same options with some changes."""
         return replace(self, **changes)
 
-    def criterion(self, loss: Any) -> PerObservation:
+    def scoring_loss(self, loss: Any) -> PerObservation:
         """Return the scoring loss, matched to the loss of a path by default."""
         return resolve_test_loss(self.test_loss, loss)
+
+    def resolved(self, batch: Batch, rngs: Sequence[np.random.Generator]) -> list[ResolvedOptions]:
+        """Return the options of each path of a batch."""
+        options = self.for_rows(to_numpy(batch.data.all_y))
+        scale = None if options.scale_by_audit else options.row_scale
+        test_loss = options.scoring_loss(batch.data.loss)
+        results: list[ResolvedOptions] = []
+        for path, rng in zip(batch, rngs, strict=True):
+            moments, squares = None, None
+            if results and path.design is results[0].path.design:
+                moments, squares = results[0].moments, results[0].row_squares
+            else:
+                squares = row_squares_of(path, scale)
+                if options.covariance is not None and results and not path.fit_intercept:
+                    moments = results[0].moments  # the same for all members
+                elif options.covariance is not None:
+                    moments = second_moments(path, options.covariance)
+            # class weights depend on the labels of all rows
+            y = path.data.all_y if path.loss.margin else path.y
+            criterion = about_level(test_loss, y, path.level)
+            results.append(
+                ResolvedOptions(
+                    **vars(options),
+                    path=path,
+                    criterion=criterion,
+                    rng=rng,
+                    moments=moments,
+                    row_squares=squares,
+                )
+            )
+        return results
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ResolvedOptions(RiskOptions):
+    """Options of the estimate for one path: the input of all methods."""
+
+    path: Path
+    criterion: PerObservation
+    rng: np.random.Generator
+    moments: Array | None = None
+    row_squares: Array | None = None
+
+    def __post_init__(self) -> None:
+        pass  # checked before
 
 
 def _refuse_split_groups(cv: Splits, groups: np.ndarray) -> None:

@@ -9,21 +9,20 @@ from typing import Any
 
 import numpy as np
 
+from steinpath._support import timings
 from steinpath._support.arrays import to_numpy
 from steinpath._support.validation import check_count, check_rng, store_number
 from steinpath.engine._batch import Batch
 from steinpath.engine._path import Path
 from steinpath.problem._scoring import TestLoss
-from steinpath.risk._estimate import Risk, estimate
+from steinpath.risk._estimate import estimate
 from steinpath.risk._methods import n_folds
 from steinpath.risk._options import RiskOptions
+from steinpath.risk._risk import Risk
 from steinpath.risk._splits import check_cv
 
 # Initial number of iterations, growth factor, and maximum number of iterations.
 _FIRST, _GROWTH, _MOST = 100, 2, 1600
-# Limit of the work, about half a minute, in multiplications with entries of X over all runs and
-# their folds; each entry of an iterate counts as this many of them.
-_WORK, _NUMBER = 2e11, 200
 # Further iterations or penalties are worthwhile if they lower the risk by this share.
 _WORTH = 5e-3
 # Or by this share of the risk at the start, below which rounding and noise dominate.
@@ -37,7 +36,7 @@ def growing_horizons(batch: Batch, options: RiskOptions | None = None) -> list[i
     """
     folds = n_folds(batch, (options or RiskOptions()).rough_folds)
     step = len(batch) * (1 + folds) * work_of_a_step(batch)
-    most = int(min(max(_WORK / step, _FIRST / 2), _MOST))
+    most = int(min(max(timings.HALF_A_MINUTE / step, _FIRST / 2), _MOST))
     horizons = [min(_FIRST, most)]
     while horizons[-1] < most:
         horizons.append(min(_GROWTH * horizons[-1], most))
@@ -47,7 +46,7 @@ def growing_horizons(batch: Batch, options: RiskOptions | None = None) -> list[i
 def work_of_a_step(batch: Batch) -> int:
     """Return the work of a step of one run: multiplications with X, and entries of an iterate."""
     n, p = batch.data.design.whole_shape
-    return n * p + _NUMBER * (n + p)
+    return n * p + timings.STATE_WORK * (n + p)
 
 
 def may_still_improve(risks: Sequence[Risk], at: int | None = None) -> bool:

@@ -15,7 +15,7 @@ from steinpath._support.validation import check_choice
 from steinpath.engine._path import Path
 from steinpath.engine._run import run
 from steinpath.risk._estimate import estimate_risk
-from steinpath.risk._validation import cross_validate_path, leave_one_out_path
+from steinpath.risk._leave_out import cross_validate_path, leave_one_out_path
 from steinpath.study._choose import choose, columns_of_choices
 from steinpath.study._classify import classify, columns_of_labels
 from steinpath.study._infer import columns_of_intervals, infer

@@ -37,12 +37,19 @@ from steinpath.problem._grid import PenaltyOf, make_penalty
 from steinpath.problem._losses import Loss
 from steinpath.problem._scoring import TestLoss
 from steinpath.risk._after_choice import lowest_and_selected
-from steinpath.risk._estimate import Risk, estimate, estimate_together
-from steinpath.risk._fold_runs import FoldRuns
-from steinpath.risk._method_costs import folds_pay, leave_out_method
-from steinpath.risk._methods import fold_runs, n_folds, noise_allowed, noise_near, portions
+from steinpath.risk._estimate import estimate, estimate_together
+from steinpath.risk._leave_out import FoldRuns
+from steinpath.risk._methods import (
+    fold_runs,
+    folds_pay,
+    leave_out_method,
+    n_folds,
+    noise_allowed,
+    noise_near,
+    portions,
+)
 from steinpath.risk._options import RiskOptions
-from steinpath.risk._problem import make_problems
+from steinpath.risk._risk import Risk
 from steinpath.risk._stopping import growing_horizons, may_still_improve
 from steinpath.tuning._tuning import ChoiceContext, Tuning
 
@@ -367,7 +374,8 @@ class Search:
         options = options.but(method=method, **changes)
         done, risks = begin("estimating their risks", len(batch)), list[Risk]()
         groups, threads = portions(batch, options), 1
-        if by_folds and (options.test_loss is None or is_own(options.criterion(batch.data.loss))):
+        criterion = options.scoring_loss(batch.data.loss)
+        if by_folds and (options.test_loss is None or is_own(criterion)):
             threads = batch.threads(n_folds(batch, options))
         # runs of portions that have changed cannot be extended
         keys = {tuple(members) for members in groups}
@@ -388,7 +396,7 @@ class Search:
         part, rngs = batch.part(members), [np.random.default_rng(self._seed) for _ in members]
         if options.method == "folds":
             key = tuple(members)
-            runs = self._runs.get(key) or fold_runs(make_problems(part, options, rngs)[0], part)
+            runs = self._runs.get(key) or fold_runs(options.resolved(part, rngs)[0], part)
             if not isinstance(batch, DeferredBatch):
                 self._runs[key] = runs
         found = estimate_together(part, options, rngs, runs)

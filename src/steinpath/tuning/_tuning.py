@@ -25,10 +25,10 @@ from steinpath.inference._prediction_intervals import (
 )
 from steinpath.problem._losses import Quantile
 from steinpath.risk._after_choice import ChosenRisk, risk_after_choice
-from steinpath.risk._estimate import Risk, compare_risks, model_facts
 from steinpath.risk._leave_out import LeftOutModels, models_without
 from steinpath.risk._nested import SelectionRule
 from steinpath.risk._options import RiskOptions
+from steinpath.risk._risk import Risk, compare_risks, model_facts
 from steinpath.risk._stopping import may_still_improve, worth
 
 if TYPE_CHECKING:

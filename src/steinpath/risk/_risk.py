@@ -1,0 +1,370 @@
+"""Estimated risk of every iterate, and comparisons of such risks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from steinpath._support.arrays import Array, like, namespace, to_numpy
+from steinpath._support.caching import cached_property
+from steinpath._support.cells import to_frame
+from steinpath._support.charts import fragment, line_chart
+from steinpath._support.printing import Summary, with_error
+from steinpath._support.validation import check_count
+from steinpath.engine._path import Path
+from steinpath.problem._scoring import PerObservation, observation_losses
+from steinpath.risk._audit import Audit
+from steinpath.risk._diagnostics import Diagnostic, diagnose
+from steinpath.risk._held_out import HeldOut, Interactions, RowSample
+from steinpath.risk._methods import Estimate, Predictions
+from steinpath.risk._splits import Splits
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, eq=False)
+class Risk:
+    """Estimated risk of every iterate. Returned by `estimate_risk`.
+
+    Attributes
+    ----------
+    values : Array of shape (n_iter + 1,)
+        Estimated risk of ``b^t``; bias-corrected by the audit, if there was one.
+    raw : Array of shape (n_iter + 1,)
+        The estimate before the correction by the audit.
+    train : Array of shape (n_iter + 1,)
+        Training error with the same scoring loss.
+    stderr : Array of shape (n_iter + 1,)
+        Standard error of `values`. It includes the variation of the losses over rows and the
+        sampling of the audited rows. Where rows were left out one at a time (by an audit or by
+        "loo") it also includes the dependence between their losses, without which it is too small
+        for flexible fits. It does not include the Monte Carlo error of the probes.
+    probe_stderr : Array of shape (n_iter + 1,)
+        Monte Carlo error of `values` from the random probes: zero without probes, infinite
+        (unknown) for a single one.
+    corrected : Array of shape (n_iter + 1, n)
+        Corrected fitted values, computed at first access. The risk for another scoring loss is
+        ``loss(y, risk.corrected[t]).mean()``. Rows that are in no test set of
+        ``cv`` keep their fitted values.
+    best_iter : int
+        Iteration with the smallest estimated risk.
+    test_loss : str
+        Name of the scoring loss.
+    method : str
+        How the corrections were computed.
+    n_probes : int
+        Number of random probes.
+    covariance_known : bool
+        Whether this is the paper's R̃ (True) or R̂.
+    row_scale : None, "norm" or "given"
+        The row scale that was used.
+    centered : bool
+        Whether the loss of the zero prediction was subtracted.
+    audit : Audit or None
+        Comparison of the estimate with refits without some rows.
+    diagnostics : tuple of Diagnostic
+        Checks of the data, the path and the estimate near `best_iter`; computed at first access.
+    warnings : tuple of str
+        Messages of the diagnostics that advise against trusting the estimate; an empty tuple means
+        no warnings. Designs without row norms skip the checks of rows.
+    """
+
+    values: Array
+    raw: Array
+    train: Array
+    stderr: Array
+    probe_stderr: Array
+    test_loss: str
+    method: str
+    n_probes: int
+    covariance_known: bool
+    row_scale: str | None
+    centered: bool
+    audit: Audit | None
+    criterion: PerObservation = field(repr=False)
+    #: Result of the method, which a more accurate estimate need not compute again.
+    estimate: Estimate = field(repr=False)
+    interactions: Interactions | None = field(default=None, repr=False)
+    #: The group of each row, if there are groups.
+    groups: np.ndarray | None = field(default=None, repr=False)
+    #: The splits that left rows out, if they were given.
+    splits: Splits | None = field(default=None, repr=False)
+    #: The rows that the audit left out.
+    audited: HeldOut | None = field(default=None, repr=False)
+
+    @cached_property
+    def corrected(self) -> Array:
+        """Corrected fitted values."""
+        return self.path.above_level(self.predictions.of(slice(0, self.values.shape[0])))
+
+    @property
+    def predictions(self) -> Predictions:
+        """Predictions of ``path.response`` by each iterate, corrected or stored."""
+        return self.estimate.predictions
+
+    @property
+    def path(self) -> Path:
+        """The path."""
+        return self.predictions.path
+
+    def with_path(self, path: Path) -> Risk:
+        """Return the same estimate for another object that holds the same path."""
+        predictions = replace(self.predictions, path=path)
+        return replace(self, estimate=self.estimate._replace(predictions=predictions))
+
+    def residuals(self, t: int) -> Array:
+        """Return ``y`` minus the corrected fitted values of one iterate.
+
+        Parameters
+        ----------
+        t : int
+            The iteration.
+
+        Returns
+        -------
+        Array of shape (n,)
+            The corrected residuals.
+        """
+        return self.path.response - self.predictions.of(slice(t, t + 1))[0, ...]
+
+    @cached_property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Checks of the data, the path and the estimate."""
+        return self.diagnose()
+
+    def diagnose(self, at: int | None = None) -> tuple[Diagnostic, ...]:
+        """Check the data, the path and the estimate near an iteration.
+
+        Parameters
+        ----------
+        at : int, optional
+            The selected iteration; by default the one with the smallest estimated risk.
+
+        Returns
+        -------
+        tuple of Diagnostic
+            A diagnostic warns if its ``value`` is above its ``threshold``.
+        """
+        if at is not None:
+            at = check_count("at", at, low=0, high=self.values.shape[0] - 1)
+        return diagnose(self, at)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings about the estimate."""
+        return tuple(check.message for check in self.diagnostics if check.warns)
+
+    @property
+    def best_iter(self) -> int:
+        """Iteration with the smallest estimated risk."""
+        return int(namespace(self.values).argmin(self.values))
+
+    def compare(self, t1: int, t2: int) -> tuple[float, float]:
+        """Return the estimated risk at iteration ``t1`` minus that at ``t2``, with standard error.
+
+        The standard error is that of the mean difference over the rows, which is much smaller than
+        those of the two risks. It includes the dependence between rows where that is known, the
+        error of the audit and the Monte Carlo error. These are treated as independent, which is
+        conservative.
+
+        Parameters
+        ----------
+        t1, t2 : int
+            The iterations.
+
+        Returns
+        -------
+        tuple of float
+            The difference and its standard error.
+        """
+        return compare_risks(self, t1, self, t2)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Plot training error and estimated risk against the iteration.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on; a new figure by default.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        from steinpath.plots import plot_risk
+
+        return plot_risk(self, ax)
+
+    def plot_residuals(self, t: int | None = None, ax: Axes | None = None) -> Axes:
+        """Plot corrected against raw residuals.
+
+        Parameters
+        ----------
+        t : int, optional
+            The iteration; by default the one with the smallest risk.
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on; a new figure by default.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        from steinpath.plots import plot_residuals
+
+        return plot_residuals(self, t, ax)
+
+    def plot_diagnostics(self, ax: Axes | None = None) -> Axes:
+        """Plot the value of each diagnostic relative to its threshold.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on; a new figure by default.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        from steinpath.plots import plot_diagnostics
+
+        return plot_diagnostics(self, ax)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a table as columns by name: one row for each iteration.
+
+        Returns
+        -------
+        dict
+            Columns "iteration", "risk", "stderr", "probe_stderr" and "train".
+        """
+        columns = (self.values, self.stderr, self.probe_stderr, self.train)
+        names = ("risk", "stderr", "probe_stderr", "train")
+        curves = {name: to_numpy(curve) for name, curve in zip(names, columns, strict=True)}
+        return {"iteration": np.arange(self.values.shape[0]), **curves}
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return the table of `to_dict` as a data frame.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars"}, optional
+            The library; by default the first of these that is installed.
+
+        Returns
+        -------
+        pandas.DataFrame or polars.DataFrame
+            One row for each iteration.
+        """
+        return to_frame(self.to_dict(), library)
+
+    def summary(self) -> Summary:
+        """Summarise the estimate at its minimum as a table, in the style of statsmodels.
+
+        Returns
+        -------
+        Summary
+            ``print`` it for plain text; notebooks show it as HTML. The estimated risk is the
+            smallest along the path, not adjusted for selection of the iteration; `steinpath.tune`
+            adjusts for it.
+        """
+        best, path = self.best_iter, self.path
+        coef = to_numpy(path.coef[best, :])
+        facts = [
+            *model_facts(path),
+            ("Selected Iteration", f"{best} of {path.n_iter}"),
+            ("Scoring Loss", self.test_loss),
+            ("Estimated Risk", self._at_best()),
+            ("Training Error", f"{float(self.train[best]):.4g}"),
+            ("Risk at Last Iteration", f"{float(self.values[-1]):.4g}"),
+            ("Method", self.method),
+            ("Audited Rows", str(0 if self.audit is None else len(self.audit.rows))),
+        ]
+        if path.fit_intercept and not self.centered:
+            facts.append(("Constant-Prediction Error", f"{float(self.train[0]):.4g}"))
+        facts.append(("Nonzero Coefficients", f"{np.count_nonzero(coef)} of {len(coef)}"))
+        note = "Estimated risk not adjusted for selection of the iteration; ± one standard error."
+        return Summary("Risk Estimation Results", tuple(facts), notes=(note, *self.warnings))
+
+    def _at_best(self) -> str:
+        best = self.best_iter
+        return with_error(float(self.values[best]), float(self.stderr[best]))
+
+    def _repr_html_(self) -> str:
+        best, path = self.best_iter, self.path
+        facts = [
+            ("Model", f"{path.loss!r}, {path.penalty!r}"),
+            ("Data", f"n = {path.n_samples}, p = {path.n_features}"),
+            ("Scoring loss", self.test_loss),
+            ("Method", self.method + (", audited" if self.audit is not None else "")),
+            ("Best iteration", f"{best} of {path.n_iter}"),
+            ("Estimated risk", self._at_best()),
+            ("Training error", f"{float(self.train[best]):.4g}"),
+        ]
+        # diagnostics are expensive for rows elsewhere: they are shown once they are known
+        notes = self.warnings if "diagnostics" in self.__dict__ else ()
+        return fragment("Estimated risk of every iterate", facts, self._chart(best), notes=notes)
+
+    def _chart(self, marked: int, x_label: str = "iteration") -> str:
+        """Return a small chart of the risk along iterations as SVG, for notebooks."""
+        lines = {"estimated risk": self.values, "training error": self.train}
+        times = np.arange(self.values.shape[0])
+        return line_chart(times, lines, x_label=x_label, marked=marked, errors=self.stderr)
+
+    def __repr__(self) -> str:
+        best = self.best_iter
+        return (
+            f"<Risk ({self.test_loss}, {self.method}) of {self.values.shape[0]} iterates: best is "
+            f"{best} with {with_error(float(self.values[best]), float(self.stderr[best]))}>"
+        )
+
+
+def compare_risks(first: Risk, t1: int, second: Risk, t2: int) -> tuple[float, float]:
+    """Do as `Risk.compare`, for two paths on the same data."""
+    sides = []
+    for name, t, risk in (("t1", t1, first), ("t2", t2, second)):
+        sides.append((check_count(name, t, low=0, high=risk.values.shape[0] - 1), risk))
+    with np.errstate(over="ignore", invalid="ignore"):
+        one, other = (
+            observation_losses(
+                risk.criterion, risk.path.response, risk.predictions.of(slice(t, t + 1))
+            )
+            for t, risk in sides
+        )
+        gaps, counts = one - other, np.ones(first.path.n_samples)
+        for risk in (first, second):
+            held_out = risk.estimate.held_out
+            tests = None if held_out is None else held_out.tests(len(counts))
+            counts = counts if tests is None else counts * tests
+        sample = RowSample.of(len(counts), counts, first.groups).local_to(first.path.design)
+        _, spread = sample.mean_and_error(gaps * like(sample.counts, gaps))
+        errors = [spread[0], *(risk.probe_stderr[t] for t, risk in sides)]
+        if first.audit is not None and second.audit is not None:
+            errors.append(first.audit.error_between(t1, t2, second.audit))
+        else:
+            errors += [risk.audit.error[t] for t, risk in sides if risk.audit is not None]
+        if first.interactions is not None and second.interactions is not None:
+            errors.append(first.interactions.stderr_between(t1, t2, second.interactions))
+        else:
+            known = [(t, risk.interactions) for t, risk in sides]
+            errors += [pairs.stderr()[t] for t, pairs in known if pairs is not None]
+        difference = float(first.values[sides[0][0]] - second.values[sides[1][0]])
+    return difference, math.hypot(*map(float, errors))
+
+
+def model_facts(path: Path) -> list[tuple[str, str]]:
+    """Return the model and the size of the data, for summaries."""
+    return [
+        ("Loss", repr(path.loss)),
+        ("Penalty", repr(path.penalty)),
+        ("Algorithm", type(path.algorithm).__name__),
+        ("No. Observations", str(path.n_samples)),
+        ("No. Features", str(path.n_features)),
+        ("Intercept", "yes" if path.fit_intercept else "no"),
+    ]
