@@ -240,7 +240,7 @@ def test_results_fetch_no_rows_unless_asked(monkeypatch):
     assert path.products._values is path.duals._values is path.etas._values is None
     assert all(one.path.iterates._values is None for one in tuning.risks)
     assert risk.residuals(3).shape == (60,)
-    assert risk.predictions.predictions._values is None
+    assert risk.predictions.stored._values is None
 
 
 def test_what_it_says_of_itself():

@@ -299,7 +299,9 @@ class _ResultPickler(Pickler):  # type: ignore[misc]
             path = obj.path
             return _received_predictions, (self._keep(obj), path, path.response.dtype)
         if isinstance(obj, Audit) and obj.sample.design is not None:
-            return _received_audit, (self._keep(obj), vars(obj) | {"differences": None})
+            curves = ("difference", "stderr", "significance", "share", "error", "misfit")
+            state = vars(obj) | {name: getattr(obj, name) for name in curves}
+            return _received_audit, (self._keep(obj), state | {"differences": None})
         for cls, names in _OVER_ROWS.items():
             if isinstance(obj, cls):
                 state = _state(obj)
