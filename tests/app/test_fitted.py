@@ -11,9 +11,9 @@ from sklearn.pipeline import make_pipeline
 import steinpath as sp
 from steinpath._support.printing import with_error
 from steinpath.app.cli.fit import _remarks, _test_loss
-from steinpath.app.fitted import Contender, Fitted, _on_the_same_rows, rank
-from steinpath.app.intervals import fit_intervals
+from steinpath.app.fitted import Contender, Fitted, _on_the_same_rows, fit_intervals, rank
 from steinpath.app.report.build import Result, build_content
+from steinpath.plots import held_out
 from steinpath.problem._grid import robust_spread
 from steinpath.problem._scoring import CRITERIA
 
@@ -117,7 +117,7 @@ def test_the_fit_says_how_long_it_ran_and_why():
     said = "more are not expected to lower the estimated risk"
     assert auto.ended("--n-iter") == f"Iterations ended at {auto.main.n_iter_}: {said}."
     for each in (given, auto):
-        assert each.warnings == list(each.main.warnings_)
+        assert each.estimator is each.main
         assert each.is_whole
 
 
@@ -127,11 +127,11 @@ def test_a_risk_that_still_falls_is_the_first_warning(n_iter, monkeypatch):
     found = fit(n_iter=n_iter)
     limit = "" if n_iter == 3 else ", the limit for data of this size"
     assert found.main.stop_ == ("n_iter" if n_iter == 3 else "limit")
-    assert found.warnings[0] == (
+    assert found.main.warnings_[0] == (
         f"the estimated risk was still decreasing after 3 iterations{limit}; use a larger number, "
         "such as n_iter=6"
     )
-    assert found.warnings == list(found.main.warnings_)
+    assert found.estimator is found.main
 
 
 def test_parameters_go_to_the_loss_or_the_penalty_in_units_of_the_target():
@@ -160,7 +160,7 @@ def test_scoring_losses_have_their_parameters_in_units_of_the_target():
     y = rows()[1]
     spread = robust_spread(y)
     for name, parameter in (("absolute", None), ("huber", 1.35 * spread)):
-        found = fit(n_iter=2, n_alphas=2, test_loss=name).criterion
+        found = fit(n_iter=2, n_alphas=2, test_loss=name).risk.criterion
         assert found == (CRITERIA[name]() if parameter is None else CRITERIA[name](parameter))
     options = {"delta": 2.0, "eps": 0.0, "q": 0.9}
     for name, parameter in (
@@ -225,7 +225,7 @@ def test_held_out_rows_are_in_units_of_the_target():
     """Moving and scaling the target moves and scales what is said of held-out rows."""
     X, y = rows()
     first, other = fit(X, y), fit(X, 1e3 * y + 1e6)
-    (actual, predicted), (moved, far) = first.left_out, other.left_out
+    (actual, predicted), (moved, far) = held_out(first.tuning), held_out(other.tuning)
     np.testing.assert_allclose(actual, y, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose((moved - 1e6) / 1e3, y, atol=1e-6)
     np.testing.assert_allclose((moved - far) / 1e3, actual - predicted, rtol=1e-4, atol=1e-5)
@@ -253,12 +253,14 @@ def test_the_constant_is_the_best_on_the_rows_that_were_held_out():
     found = fit(X, y, cv=TimeSeriesSplit(5), n_iter=30, n_alphas=3)
     chosen = found.tuning.chosen
     assert chosen.rows.min() >= 25
-    held_out = y[chosen.rows]
-    np.testing.assert_allclose(found.left_out[0], held_out)
+
+    np.testing.assert_allclose(held_out(found.tuning)[0], y[chosen.rows])
     never = np.setdiff1d(np.arange(150), chosen.rows)
     assert np.isnan(found.main.left_out_prediction_[never]).all()
     constant = found.main.constant_risk_
-    assert constant == pytest.approx(np.abs(held_out - np.median(held_out)).mean(), rel=1e-6)
+    assert constant == pytest.approx(
+        np.abs(y[chosen.rows] - np.median(y[chosen.rows])).mean(), rel=1e-6
+    )
     assert found.improvement == pytest.approx(100 * (1 - found.estimate[0] / constant))
 
 
@@ -324,7 +326,7 @@ def test_several_classes_are_compared_by_their_error_rate():
         found.estimator.error_rate_stderr_,
     )
     assert chosen.losses.mean() == pytest.approx(chosen.value)
-    score = found.scores["log"]
+    score = found.estimator.scores_["log"]
     assert found.estimate == (score.value, score.stderr)
 
 
@@ -333,8 +335,9 @@ def test_warnings_about_classes_are_not_worded_in_two_ways(labels):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = classify(labels, n_iter=2)
-    assert any("still decreasing" in text for text in found.warnings)
-    assert {*found.warnings} <= {str(each.message) for each in caught}
+    said = found.estimator.warnings_
+    assert any("still decreasing" in text for text in said)
+    assert {*said} <= {str(each.message) for each in caught}
 
 
 def test_labels_are_texts_of_any_kind():

@@ -13,8 +13,7 @@ import steinpath as sp
 from steinpath.app.cli import fit as command
 from steinpath.app.cli import main
 from steinpath.app.fitted import Contender, Fitted, rank
-from steinpath.app.report.build import Result, build_content
-from steinpath.app.report.page import render
+from steinpath.app.report.build import Result, build_content, render
 from steinpath.app.tables import FileFormat, read_table
 from steinpath.estimators._base import keeping_searches
 from steinpath.plots import largest_sizes

@@ -12,7 +12,7 @@ import pytest
 import kills
 import steinpath as sp
 from commands import call, write
-from steinpath.app.cli.display import Display
+from steinpath.app.cli.console import Display
 from steinpath.plots._style import drawn_as
 
 

@@ -19,7 +19,8 @@ import steinpath as sp
 from steinpath import plots
 from steinpath._support.files import as_csv
 from steinpath._support.printing import printable, printable_json
-from steinpath.app.cli import display, main
+from steinpath.app.cli import main
+from steinpath.app.cli.console import Display
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -223,8 +224,8 @@ def test_bars_show_the_name_of_the_file(monkeypatch, name):
     """On a terminal, which is given escapes by rich: those of the name are not among them."""
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=100)
-    monkeypatch.setattr(display, "Console", lambda **options: console)
-    with display.Display() as shown:
+    monkeypatch.setattr("steinpath.app.cli.console.Console", lambda **options: console)
+    with Display() as shown:
         shown.begin(f"reading {name}", 0)
     assert f"reading {printable(name)}" in screen.getvalue()
     assert "\x1b]" not in screen.getvalue()

@@ -1,6 +1,6 @@
 """A fitted model as the console, the JSON output and the report show it.
 
-Everything here is read from public attributes of the fitted estimator and of its encoder.
+Everything here is read from attributes of the fitted estimator and of its encoder.
 """
 
 from __future__ import annotations
@@ -12,14 +12,19 @@ from functools import cached_property, reduce
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
 from steinpath._support.arrays import to_numpy
 from steinpath._support.cells import texts
+from steinpath._support.progress import begin
+from steinpath.app import FDR, LEVEL, MOST_FEATURES
 from steinpath.engine._path import Path
 from steinpath.estimators._base import PathEstimator
-from steinpath.estimators._classifiers import Classifier, Score
 from steinpath.estimators._encoder import TableEncoder
+from steinpath.inference._coefficient_intervals import CoefficientIntervals
+from steinpath.inference._scores import enough_rows
+from steinpath.plots import held_out, largest_sizes
 from steinpath.problem._penalties import NoPenalty
 from steinpath.problem._scoring import CRITERIA, Criterion
 from steinpath.risk._after_choice import ChosenRisk
@@ -28,8 +33,8 @@ from steinpath.risk._risk import Risk
 from steinpath.risk._splits import Splits
 from steinpath.tuning._tuning import Tuning
 
-# Reference levels that are listed.
-_LISTED = 3
+# Reference levels that are listed, and the smallest p-value that is printed.
+_LISTED, _SMALL = 3, 1e-4
 # Why the iterations ended; see `Tuning.stop`.
 _WHY = {
     "risk": "more are not expected to lower the estimated risk",
@@ -53,80 +58,50 @@ class Coefficients(NamedTuple):
     intercept: float
 
 
-@dataclass(frozen=True, eq=False)
 class Fitted:
-    """A fitted estimator, or a pipeline of a `TableEncoder` and an estimator."""
+    """A fitted estimator, or a pipeline of a `TableEncoder` and an estimator.
 
-    model: Any
+    estimator, encoder: the steps, the encoder None if there is none
+    models: the estimators that it consists of: one, or one for each of several classes
+    main: that of them with the largest estimated risk, whose curves are shown
+    classes: labels of the classes, empty for regression; labels: the class of each of `models`
+    """
 
-    @cached_property
-    def estimator(self) -> Any:
-        """The estimator."""
-        last = self.model[-1] if isinstance(self.model, Pipeline) else self.model
+    def __init__(self, model: Any):
+        steps = list(model) if isinstance(model, Pipeline) else [model]
+        last = steps[-1]
         if not isinstance(last, PathEstimator):
             raise TypeError(
                 "model must be a fitted steinpath estimator, such as LADLasso, or a pipeline of a "
                 f"TableEncoder and such an estimator; got {type(last).__name__}"
             )
-        if not any("_search" in vars(each) for each in getattr(last, "estimators_", [last])):
+        self.models: list[Any] = list(getattr(last, "estimators_", [last]))
+        if not any("_search" in vars(one) for one in self.models):
             raise ValueError(
                 "the model has no risk estimate with its training data: it is not fitted, was "
                 "loaded or copied, or was fitted with method=None; fit it again"
             )
-        return last
-
-    @cached_property
-    def encoder(self) -> TableEncoder | None:
-        """The encoder of the columns of a table, if there is one."""
-        first = self.model[0] if isinstance(self.model, Pipeline) else None
-        return first if isinstance(first, TableEncoder) else None
+        self.model, self.estimator = model, cast(Any, last)
+        self.encoder = steps[0] if isinstance(steps[0], TableEncoder) else None
+        self.several = len(self.models) > 1
+        self.main = max(self.models, key=lambda one: one.best_risk_)
+        labels = texts(to_numpy(self.estimator.classes_)) if is_classifier(last) else ()
+        self.classes = [str(label) for label in labels]
+        self.labels = self.classes if self.several else self.classes[1:]
+        self.shape = self.main.n_samples_, self.main.n_features_in_
 
     @cached_property
     def feature_names(self) -> list[str]:
         """Names of the features."""
-        known = getattr(self.estimator, "feature_names_in_", None)
-        if isinstance(self.model, Pipeline) and known is None:
-            known = self.model[:-1].get_feature_names_out()
-        if known is None:
-            known = [f"x{j}" for j in range(self.estimator.n_features_in_)]
-        return [str(name) for name in known]
-
-    @property
-    def models(self) -> list[Any]:
-        """The estimators that it consists of: one, or one for each of several classes."""
-        return list(getattr(self.estimator, "estimators_", [self.estimator]))
-
-    @property
-    def several(self) -> bool:
-        """Whether there are several estimators."""
-        return len(self.models) > 1
-
-    @cached_property
-    def main(self) -> Any:
-        """The estimator whose curves are shown: that with the largest estimated risk."""
-        return max(self.models, key=lambda each: each.best_risk_)
-
-    @cached_property
-    def classes(self) -> list[str]:
-        """Labels of the classes; empty for regression."""
-        if not isinstance(self.estimator, Classifier):
-            return []
-        return [str(label) for label in texts(to_numpy(self.estimator.classes_))]
-
-    @property
-    def labels(self) -> list[str]:
-        """The class of each of `models`."""
-        return self.classes if self.several else self.classes[1:]
+        names = getattr(self.estimator, "feature_names_in_", None)
+        if isinstance(self.model, Pipeline) and names is None:
+            names = self.model[:-1].get_feature_names_out()
+        return [f"x{j}" for j in range(self.shape[1])] if names is None else [*map(str, names)]
 
     @property
     def main_label(self) -> str:
         """The class of `main`."""
         return self.labels[self.models.index(self.main)]
-
-    @property
-    def has_probabilities(self) -> bool:
-        """Whether classes have probabilities."""
-        return hasattr(self.estimator, "predict_proba")
 
     @property
     def tuning(self) -> Tuning:
@@ -149,44 +124,39 @@ class Fitted:
         return not isinstance(self.main.penalty_, NoPenalty)
 
     @property
-    def criterion(self) -> Any:
-        """The scoring loss."""
-        return self.risk.criterion
-
-    @property
     def scored_by(self) -> str:
         """The scoring loss in words."""
-        known, name = self.criterion, self.risk.test_loss
+        known, name = self.risk.criterion, self.risk.test_loss
         return known.words if isinstance(known, Criterion) else f"scoring loss {name}"
+
+    @property
+    def ranked_by(self) -> str:
+        """The loss by which models are compared, in words; see `chosen`."""
+        return CRITERIA["zero_one"].label if self.several else self.scored_by
 
     @property
     def estimate(self) -> tuple[float, float]:
         """Estimated risk, adjusted for selection, and its standard error."""
-        if self.several and (score := self.scores.get(self.main.test_loss_)) is not None:
+        if self.several and (score := self.estimator.scores_.get(self.main.test_loss_)) is not None:
             return score.value, score.stderr
         return self.main.best_risk_, self.main.best_risk_stderr_
 
     @property
-    def scores(self) -> dict[str, Score]:
-        """Scores of classes, by the names of scoring losses."""
-        return dict(getattr(self.estimator, "scores_", {}))
-
-    @property
-    def ranked_by(self) -> str:
-        """The loss by which models are compared, in words."""
-        return CRITERIA["zero_one"].label if self.several else self.scored_by
+    def improvement(self) -> float:
+        """Reduction of the estimated risk relative to a constant prediction, in percent."""
+        constant = getattr(self.main, "constant_risk_", 0.0)
+        return 100 * (1 - self.estimate[0] / constant) if constant else math.nan
 
     @property
     def chosen(self) -> ChosenRisk:
         """The risk by which models are compared; with several classes, the error rate."""
-        found = self.tuning.chosen
         if not self.several:
-            return found
+            return self.tuning.chosen
         rows, actual, values = self.left_out_classes
         wrong = values.argmax(axis=1) != actual
-        found = found.with_losses(rows, values[:, 0], wrong.astype(float))
+        chosen = self.tuning.chosen.with_losses(rows, values[:, 0], wrong.astype(float))
         value, stderr = self.estimator.error_rate_, self.estimator.error_rate_stderr_
-        return replace(found, value=value, stderr=stderr)
+        return replace(chosen, value=value, stderr=stderr)
 
     @property
     def meaning_of_error(self) -> str:
@@ -205,34 +175,17 @@ class Fitted:
     @property
     def is_whole(self) -> bool:
         """Whether the fit was not interrupted."""
-        return all(each.stop_ != "interrupted" for each in self.models)
-
-    @property
-    def warnings(self) -> list[str]:
-        """Warnings: options to change, and reasons to doubt the estimates."""
-        return list(self.estimator.warnings_)
-
-    @property
-    def improvement(self) -> float:
-        """Reduction of the estimated risk relative to a constant prediction, in percent."""
-        constant = getattr(self.main, "constant_risk_", 0.0)
-        return 100 * (1 - self.estimate[0] / constant) if constant else math.nan
-
-    @property
-    def left_out(self) -> tuple[np.ndarray, np.ndarray]:
-        """Responses of the held-out rows, and their predictions by models fitted without them."""
-        chosen, y = self.tuning.chosen, to_numpy(self.tuning.path.y).astype(float)
-        return y[chosen.rows], np.asarray(chosen.predictions, float)
+        return all(one.stop_ != "interrupted" for one in self.models)
 
     @cached_property
     def left_out_classes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows that all models held out, their classes, and decision values, one for each model."""
-        all_chosen = [one.tuning_.chosen for one in self.models]
-        rows = reduce(np.intersect1d, [chosen.rows for chosen in all_chosen])
-        values = [np.asarray(c.predictions)[np.searchsorted(c.rows, rows)] for c in all_chosen]
-        signs = np.stack([to_numpy(one.tuning_.path.y)[rows] for one in self.models], axis=1)
+        tunings = [one.tuning_ for one in self.models]
+        rows = reduce(np.intersect1d, [tuning.chosen.rows for tuning in tunings])
+        pairs = (held_out(tuning, rows) for tuning in tunings)
+        signs, values = (np.stack(part, axis=1) for part in zip(*pairs, strict=True))
         actual = signs.argmax(axis=1) if self.several else (signs[:, 0] > 0).astype(int)
-        return rows, actual, np.stack(values, axis=1).astype(float)
+        return rows, actual, values
 
     @property
     def references(self) -> list[int]:
@@ -258,7 +211,7 @@ class Fitted:
         coef, scale = to_numpy(estimator.coef_).ravel().astype(float), to_numpy(estimator.scale_)
         relative, intercept = coef.copy(), float(to_numpy(estimator.intercept_).ravel()[0])
         columns = () if self.encoder is None else self.encoder.columns_
-        counts = [len(each.levels) for each in columns if each.kind == "category"]
+        counts = [len(column.levels) for column in columns if column.kind == "category"]
         for start, count in zip(self.references, counts, strict=False):
             relative[start : start + count] -= coef[start]
             intercept += coef[start]
@@ -269,32 +222,28 @@ class Fitted:
     @property
     def nonzeros(self) -> int:
         """Number of features with a nonzero coefficient in any of the models."""
-        coef = to_numpy(self.estimator.coef_)
-        return int(np.count_nonzero(coef.reshape(-1, coef.shape[-1]).any(axis=0)))
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of rows and of features."""
-        return self.main.n_samples_, self.main.n_features_in_
+        return int(np.count_nonzero(np.atleast_2d(to_numpy(self.estimator.coef_)).any(axis=0)))
 
     @property
     def dependence(self) -> str:
         """How rows depend on each other: "groups", "time" or ""."""
         options = self.tuning.context.options
-        if isinstance(options.cv, Splits) and _is_in_time_order(options.cv):
-            return "time"
+        if isinstance(options.cv, Splits):
+            train, test = options.cv.train, options.cv.test > 0
+            last = len(train) - 1 - train[::-1].argmax(axis=0)
+            if np.all(last < test.argmax(axis=0)):  # predicted from earlier rows only
+                return "time"
         return "groups" if options.groups is not None else ""
-
-
-def _is_in_time_order(splits: Splits) -> bool:
-    """Whether rows are predicted from earlier rows only."""
-    last = len(splits.train) - 1 - splits.train[::-1].argmax(axis=0)
-    return bool(np.all(last < (splits.test > 0).argmax(axis=0)))
 
 
 def count_nonzeros(path: Path) -> np.ndarray:
     """Return the number of nonzero coefficients of each iterate."""
     return np.array([np.count_nonzero(b) for b in to_numpy(path.coef)])
+
+
+# ------------------------------------------------------------------------------------------------
+# Several models
+# ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -326,14 +275,14 @@ class Contender(NamedTuple):
         main, nothing = fitted.main, np.zeros((0, 0))
         # compared by their losses, without the coefficients of out-of-fold models
         chosen = replace(fitted.chosen, models=LeftOutModels(nothing, np.zeros(0), nothing))
-        found = main.loss_.label, main.penalty_.label, main.alpha_, main.best_iter_
+        names = main.loss_.label, main.penalty_.label, main.alpha_, main.best_iter_
         size = fitted.nonzeros, chosen.value, chosen.stderr
-        return cls(Ranked(*found, *size, still_falls=fitted.tuning.still_falls), chosen)
+        return cls(Ranked(*names, *size, still_falls=fitted.tuning.still_falls), chosen)
 
 
 def rank(contenders: Sequence[Contender]) -> list[Ranked]:
     """Return the models with the smallest risk first, each compared with the first."""
-    first, *others = sorted(contenders, key=lambda each: each.chosen.value)
+    first, *others = sorted(contenders, key=lambda contender: contender.chosen.value)
     ranking = [first.row]
     for row, chosen in others:
         chosen, best = _on_the_same_rows(chosen, first.chosen)
@@ -352,3 +301,107 @@ def _on_the_same_rows(*both: ChosenRisk) -> list[ChosenRisk]:
     rows, *places = np.intersect1d(both[0].rows, both[1].rows, return_indices=True)
     pairs = zip(both, places, strict=True)
     return [one.with_losses(rows, one.predictions[at], one.losses[at]) for one, at in pairs]
+
+
+# ------------------------------------------------------------------------------------------------
+# Confidence intervals for the coefficients
+# ------------------------------------------------------------------------------------------------
+
+
+class Interval(NamedTuple):
+    """The interval of a feature per unit; infinite if its coefficient is not identified."""
+
+    name: str
+    estimate: float
+    stderr: float
+    lower: float
+    upper: float
+    pvalue: float
+    significant: bool
+    #: Standard deviation of the feature.
+    scale: float
+
+    @property
+    def identified(self) -> bool:
+        """Whether the coefficient is identified."""
+        return math.isfinite(self.stderr)
+
+    @property
+    def short_pvalue(self) -> str:
+        """The p-value with two significant digits."""
+        return f"<{_SMALL:.4f}" if self.pvalue < _SMALL else f"{self.pvalue:.2g}"
+
+    @property
+    def evidence(self) -> float:
+        """Absolute estimate in standard errors; features are sorted by it."""
+        if not self.stderr:  # a target without noise
+            return math.inf if self.estimate else 0.0
+        return abs(self.estimate) / self.stderr
+
+
+@dataclass(frozen=True, eq=False)
+class FitIntervals:
+    """Confidence intervals of a model, with what is said about them."""
+
+    found: CoefficientIntervals
+    rows: tuple[Interval, ...]
+    n_iter: int
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+    assumptions: str
+    #: Number of features that the false discovery rate refers to.
+    n_tests: int
+
+    @property
+    def by_evidence(self) -> list[Interval]:
+        """The intervals, smallest p-values first."""
+        return sorted(self.rows, key=lambda row: -row.evidence)
+
+
+def fit_intervals(fitted: Fitted) -> FitIntervals:
+    """Return confidence intervals for the coefficients of a regression.
+
+    They are `coef_intervals` of the estimator without the most frequent level of each category. If
+    each interval requires a regression on all other features, only the largest coefficients have
+    one.
+    """
+    begin("computing confidence intervals", 0)
+    model, names, references = fitted.main, fitted.feature_names, fitted.references
+    wanted = kept = np.delete(np.arange(len(names)), references)
+    scale = to_numpy(model.scale_)
+    if len(kept) > MOST_FEATURES and not enough_rows(fitted.shape[0] - 1, len(kept)):
+        on_path = largest_sizes(to_numpy(fitted.tuning.path.coef))
+        effects = np.abs(to_numpy(model.coef_) * scale)
+        order = np.lexsort((-on_path[kept], -effects[kept]))
+        wanted = np.sort(kept[order[:MOST_FEATURES]])
+    found = model.coef_intervals(wanted, LEVEL, without=references, names=names)
+    columns = [found.estimate, found.stderr, found.lower, found.upper, found.pvalue]
+    columns += [found.significant(FDR, len(kept)), scale[wanted]]
+    rows = zip([names[j] for j in wanted], *(column.tolist() for column in columns), strict=True)
+    warnings, notes = list(found.warnings), [fitted.caption] if references else []
+    if fitted.dependence == "time":
+        warnings.append(
+            "the standard errors assume independent rows, which is rarely true for time series; "
+            "the intervals may be too short"
+        )
+    if len(wanted) < len(kept):
+        notes.append(
+            f"only the {len(wanted)} features with the largest coefficients, of {len(kept):,}, "
+            "have intervals, since with few rows each requires a regression on all others; the "
+            "false discovery rate is adjusted for this selection, but the individual intervals are "
+            "not"
+        )
+    if grouped := fitted.dependence == "groups":
+        notes.append("standard errors are robust to dependence within groups")
+    return FitIntervals(
+        found=found,
+        rows=tuple(Interval(*row) for row in rows),
+        n_iter=model.n_iter_,
+        warnings=tuple(warnings),
+        notes=tuple(notes),
+        assumptions=(
+            f"The intervals assume independent {'groups of rows' if grouped else 'rows'} and a "
+            "linear model; they are not adjusted for the selection of alpha."
+        ),
+        n_tests=len(kept),
+    )

@@ -20,7 +20,7 @@ from steinpath._support.messages import (
     refuse_gaps,
     refuse_unknown,
 )
-from steinpath.app.defaults import TASKS
+from steinpath.app import TASKS
 from steinpath.app.tables import Table
 from steinpath.app.tables.table import plain
 from steinpath.estimators._columns import Facts, describe, facts_of, remarks_about

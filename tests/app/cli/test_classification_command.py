@@ -125,8 +125,8 @@ def test_two_classes_are_those_of_tune():
     assert fit.classes == ["low", "middle"]
     chosen = fit.tuning.chosen
     wrong = np.sign(chosen.predictions) != y[chosen.rows]
-    assert list(fit.scores) == ["zero_one", "log"]
-    rate, loss = fit.scores.values()
+    assert list(fit.estimator.scores_) == ["zero_one", "log"]
+    rate, loss = fit.estimator.scores_.values()
     assert rate.value == pytest.approx(wrong.mean())
     plain = wrong.std(ddof=1) / np.sqrt(len(y))
     assert rate.stderr == pytest.approx(chosen.dependence * plain)
@@ -149,7 +149,7 @@ def test_several_classes_are_fitted_one_against_the_rest():
     values = np.stack([each.tuning_.chosen.predictions for each in fit.models], axis=1)
     names = np.array(fit.classes)
     wrong = names[values.argmax(axis=1)] != table["y"]
-    rate, loss = fit.scores.values()
+    rate, loss = fit.estimator.scores_.values()
     assert rate.value == pytest.approx(wrong.mean())
     shares = 1 / (1 + np.exp(-values))
     shares /= shares.sum(axis=1, keepdims=True)
@@ -166,7 +166,7 @@ def test_class_weights_favour_the_rare_class():
     confusion = balanced.estimator.confusion_
     assert confusion[:, 1].sum() > plain.estimator.confusion_[:, 1].sum()
     assert "expected log loss with class weights" in dict(facts(balanced))
-    assert balanced.scores["log"].constant == pytest.approx(np.log(2))
+    assert balanced.estimator.scores_["log"].constant == pytest.approx(np.log(2))
     wrong = confusion.sum() - confusion.trace()
     assert balanced.estimator.error_rate_ == pytest.approx(wrong / 200)
 
@@ -177,9 +177,9 @@ def test_losses_without_probabilities(loss, constant):
     order = np.argsort(table["a"] - table["b"])
     table["y"] = np.where(np.isin(np.arange(80), order[:20]), "few", "many")
     fit = fit_table(table, loss)
-    assert list(fit.scores) == ["zero_one", loss]
-    assert fit.scores[loss].constant == pytest.approx(constant)
-    assert not fit.has_probabilities
+    assert list(fit.estimator.scores_) == ["zero_one", loss]
+    assert fit.estimator.scores_[loss].constant == pytest.approx(constant)
+    assert not hasattr(fit.estimator, "predict_proba")
 
 
 def test_dependent_rows_need_every_class_on_both_sides(tmp_path):

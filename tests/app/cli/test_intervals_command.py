@@ -11,7 +11,7 @@ import pytest
 
 import steinpath as sp
 from commands import call, houses, refused, write
-from steinpath.app import intervals as module
+from steinpath.app import fitted as module
 from test_dependent_rows import clusters
 
 QUICK = ("--n-iter", "60", "--n-alphas", "6")

@@ -7,10 +7,8 @@ import numpy as np
 from sklearn.datasets import load_diabetes
 
 import steinpath as sp
-from steinpath.app.fitted import Ranked
-from steinpath.app.intervals import FitIntervals, Interval
-from steinpath.app.report.build import Coefficient
-from steinpath.app.report.page import figure, plus_minus
+from steinpath.app.fitted import FitIntervals, Interval, Ranked
+from steinpath.app.report.build import Coefficient, figure, plus_minus
 from steinpath.estimators._encoder import ColumnSummary
 from steinpath.plots import QUANTILES
 from steinpath.risk._diagnostics import Diagnostic

@@ -11,7 +11,7 @@ import pytest
 import samples
 from browser import Browser, find_browser
 from samples import replace
-from steinpath.app.report.page import figure, plus_minus, render
+from steinpath.app.report.build import figure, plus_minus, render
 
 pytestmark = pytest.mark.skipif(find_browser() is None, reason="needs Chromium on the PATH")
 

@@ -13,11 +13,11 @@ from sklearn.preprocessing import StandardScaler
 
 import steinpath as sp
 from steinpath._support.printing import with_error
-from steinpath.app.cli.words import option
+from steinpath.app.cli.options import option
 from steinpath.app.fitted import Fitted
 from steinpath.app.report import build
-from steinpath.app.report.build import Result, build_charts, build_content
-from steinpath.app.report.page import render
+from steinpath.app.report.build import Result, build_charts, build_content, render
+from steinpath.plots import held_out
 
 # of short runs
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -89,7 +89,7 @@ def test_content_is_what_was_found():
     assert naive in charts.at_the_choice
     assert estimate in charts.at_the_choice
     assert dict(content.provenance)["adjustment for selection"] == "nested folds"
-    assert charts.alphas == tuple(sorted(charts.alphas, reverse=True))
+    assert charts.alphas == sorted(charts.alphas, reverse=True)
     assert charts.nonzeros[k][shown] == fitted.nonzeros
     assert ("seed", "3") in content.provenance
     assert content.notes == ("a",)
@@ -121,7 +121,7 @@ def test_charts_have_quantiles_of_all_rows_and_points_of_some(monkeypatch):
     charts = build_charts(fitted)
     assert len(charts.actual) == len(charts.predicted) == len(charts.raw) == 40
     assert charts.left_out_rows == 80
-    actual, predicted = fitted.left_out
+    actual, predicted = held_out(fitted.tuning)
     shares = [0.05, 0.25, 0.5, 0.75, 0.95]
     np.testing.assert_allclose(charts.quantiles, np.quantile(actual - predicted, shares))
     pairs = set(zip(actual, predicted, strict=True))

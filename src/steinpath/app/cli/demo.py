@@ -1,23 +1,26 @@
-"""``steinpath demo``."""
+"""``steinpath demo`` and ``steinpath bench``, on simulated data with known true risk."""
 
 from __future__ import annotations
 
+import json
+import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import click
 
-from steinpath.app.cli.declare import declared, iterations, number, simulated
+from steinpath.app.cli.options import FLAG, declared, iterations, number, simulated
 
 
 def _checked_extension(ctx: click.Context, param: click.Parameter, file: str | None) -> str | None:
-    if file is None:
-        return None
-    from steinpath.plots import check_ending
+    if file is not None:
+        from steinpath.plots import check_ending
 
-    try:
-        check_ending(file)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
+        try:
+            check_ending(file)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
     return file
 
 
@@ -32,7 +35,7 @@ def demo(n: int, p: int, n_iter: int, seed: int, plot: str | None) -> None:
     import numpy as np
 
     from steinpath._support.printing import with_error
-    from steinpath.app.cli.display import make_console, print_table, print_warnings, say
+    from steinpath.app.cli.console import make_console, print_table, print_warnings, say
 
     console = make_console()
     console.print(f"LAD–lasso, Student-t₂ noise, n={n}, p={p}, {n_iter} iterations, seed {seed}")
@@ -77,3 +80,69 @@ def lad_lasso_demo(n: int, p: int, n_iter: int = 200, seed: int = 0) -> tuple[An
     model = paper_model(p, noise="t2")
     path = run(*model.sample(n, rng), LAD(), Lasso(0.5), ChambollePock(0.1, 0.1, 0.5), n_iter)
     return path, estimate_risk(path, audit=32, rng=rng), model.risk(path.coef, "absolute")
+
+
+@click.command()
+@simulated(n=number(20, 1000), p=number(1, 500), n_iter=iterations(2, 300))
+@declared("--json  Print the result as JSON.", json={"name": "as_json", **FLAG})
+def bench(n: int, p: int, n_iter: int, seed: int, as_json: bool) -> None:
+    """Time risk estimates and cross-validation on this machine.
+
+    Fits a LAD–lasso on simulated data with known true risk. For a comparison with other packages,
+    use `make bench` in a checkout.
+    """
+    from steinpath.app.cli.console import make_console, print_table
+
+    rows = _measure(n, p, n_iter, seed)
+    if as_json:
+        click.echo(json.dumps({"n": n, "p": p, "iters": n_iter, "seed": seed, "rows": rows}))
+        return
+    console = make_console()
+    console.print(f"LAD–lasso, n={n}, p={p}, {n_iter} iterations, seed {seed}")
+    cells = (
+        (what, f"{seconds:.3f}", f"{ratio:.1f}", "" if error is None else f"{error:.3f}")
+        for what, seconds, ratio, error in (row.values() for row in rows)
+    )
+    print_table(console, ["", "seconds", "relative to the path", "RMS error"], cells, left=1)
+    console.print("RMS error: root mean square difference from the true risk over all iterations.")
+
+
+def _measure(n: int, p: int, n_iter: int, seed: int) -> list[dict[str, Any]]:
+    import numpy as np
+
+    from steinpath.engine._run import run
+    from steinpath.problem._losses import LAD
+    from steinpath.problem._penalties import Lasso
+    from steinpath.risk._estimate import estimate_risk
+    from steinpath.risk._validation import cross_validate_path
+    from steinpath.simulate import paper_model
+
+    model = paper_model(p, noise="t2")
+    X, y = model.sample(n, rng=seed)
+
+    path, alone = _timed(lambda: run(X, y, LAD(), Lasso(0.5), n_iter=n_iter))
+    truth = model.risk(path.coef, "absolute")
+    estimate = partial(estimate_risk, path, method="compressed", rng=seed)
+    validate = partial(cross_validate_path, path, rng=seed)
+    methods: dict[str, Callable[[], Any]] = {
+        "steinpath": estimate,
+        "steinpath, audited": partial(estimate, audit=32),
+        "5-fold cross-validation": partial(validate, cv=5),
+        "10-fold cross-validation": partial(validate, cv=10),
+    }
+    rows = [{"what": "path only", "seconds": alone, "ratio": 1.0, "error": None}]
+    for what, method in methods.items():
+        risk, seconds = _timed(method)
+        error = float(np.sqrt(np.mean((risk.values - truth) ** 2)))
+        rows.append({"what": what, "seconds": seconds, "ratio": seconds / alone, "error": error})
+    return rows
+
+
+def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    """Return a result and the shorter of two running times."""
+    seconds = []
+    for _ in range(2):
+        start = time.perf_counter()
+        result = work()
+        seconds.append(time.perf_counter() - start)
+    return result, min(seconds)

@@ -35,7 +35,7 @@ COMMANDS = {
     "predict": ("commands", "Predict the rows of FILE with a model from fit or tune."),
     "demo": ("demo", "Compare estimated and true risk on simulated data."),
     "study": ("study", "Run a Monte Carlo study."),
-    "bench": ("bench", "Time risk estimates and cross-validation on this machine."),
+    "bench": ("demo", "Time risk estimates and cross-validation on this machine."),
 }
 
 
@@ -155,7 +155,7 @@ def _expected(error: Exception) -> tuple[str, int] | None:
         return said, FAILED
     # with lazy commands, these modules are not imported before there is an error
     from steinpath._support.messages import DataError
-    from steinpath.app.cli.words import in_options
+    from steinpath.app.cli.options import in_options
     from steinpath.cluster import OutOfStep, WorkerLost
 
     if isinstance(error, DataError):

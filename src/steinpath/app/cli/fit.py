@@ -6,10 +6,9 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import numpy as np
@@ -20,16 +19,20 @@ from steinpath._support.messages import DataError, counted, worded
 from steinpath._support.printing import printable_json
 from steinpath._support.progress import begin
 from steinpath._support.validation import captured_warnings
+from steinpath.app import TASKS
 from steinpath.app.cli.clusters import cluster, wants_cluster
-from steinpath.app.cli.console import print_fit, print_ranking, print_tuning
-from steinpath.app.cli.display import Display, make_console, say
+from steinpath.app.cli.console import (
+    Display,
+    make_console,
+    print_fit,
+    print_ranking,
+    print_tuning,
+    say,
+)
 from steinpath.app.cli.entry import INTERRUPTED
-from steinpath.app.cli.options import loss_names, read_format
+from steinpath.app.cli.options import loss_names, option, read_format
 from steinpath.app.cli.outputs import as_json, write_outputs
-from steinpath.app.cli.words import option
-from steinpath.app.defaults import TASKS
-from steinpath.app.fitted import Contender, Fitted, Ranked, rank
-from steinpath.app.intervals import fit_intervals
+from steinpath.app.fitted import Contender, Fitted, Ranked, fit_intervals, rank
 from steinpath.app.report.build import Result
 from steinpath.app.tables import FileFormat, open_folder, placed, read_table
 from steinpath.app.target import Roles, check_roles, read_roles, time_splits
@@ -53,15 +56,14 @@ _ALPHAS = 20
 def run_command(ctx: click.Context, /, loss: Any, penalty: Any, **options: Any) -> None:
     """Run ``steinpath fit``, ``tune`` or ``compare``; write all files and print the result."""
     name = str(ctx.command.name)
-    several = name != "fit"
-    losses = loss if several else [loss] if loss else []
-    penalties = (penalty or ("lasso", "ridge")) if several else [penalty]
-    needless = options["q"] is not None and not several and losses
+    losses = loss if name != "fit" else [loss] if loss else []
+    penalties = (penalty or ("lasso", "ridge")) if name != "fit" else [penalty]
+    needless = options["q"] is not None and name == "fit" and losses
     if needless and "quantile" not in (loss, options["test_loss"]):
         raise click.UsageError(f"--quantile requires --loss quantile, got --loss {loss}")
     stem = Path(options["file"]).name.split(".")[0] or "data"
     folder = Path(options["out"] or f"{stem}-{ctx.info_name}")
-    result, how = _work(ctx, losses, penalties, options, folder, several)
+    result, how = _work(ctx, losses, penalties, options, folder)
     console, files = make_console(quiet=options["as_json"]), dict[str, str]()
     stopped, failure = result.interrupted, None
     try:
@@ -84,8 +86,7 @@ def run_command(ctx: click.Context, /, loss: Any, penalty: Any, **options: Any) 
         sys.exit(INTERRUPTED)
 
 
-@dataclass(frozen=True, eq=False)
-class _Data:
+class _Data(NamedTuple):
     """The features and the target of a file, and what was done to get them."""
 
     encoder: TableEncoder
@@ -105,10 +106,9 @@ def _work(
     penalties: Sequence[str],
     options: dict[str, Any],
     folder: Path,
-    compare: bool,
 ) -> tuple[Result, FileFormat]:
     """Read the file and fit; return also how the file is read."""
-    requested = _requested_task(losses, options)
+    compare, requested = ctx.command.name != "fit", _requested_task(losses, options)
     captured: list[tuple[str, type[Warning]]] = []
     token = captured_warnings.set(captured)
     ranking: list[Ranked] = []
@@ -134,7 +134,7 @@ def _work(
     finally:
         captured_warnings.reset(token)
     notes = [worded(note, option, data.place) for note in data.notes]
-    warned = {*map(str, fitted.warnings), *(() if intervals is None else intervals.warnings)}
+    warned = {*fitted.estimator.warnings_, *(intervals.warnings if intervals else ())}
     # warnings of models that were not selected are not shown
     notes += [worded(text, option) for text, _ in captured if text not in warned and not compare]
     notes += _remarks(fitted, ranking)
@@ -142,7 +142,7 @@ def _work(
         notes.append(_cut_short(fitted, len(ranking), len(pairs)))
     if wanted and intervals is None:
         notes.append("interrupted before the confidence intervals were computed")
-    used = {each.name: each for each in data.encoder.summary_} | data.roles.summaries
+    used = {summary.name: summary for summary in data.encoder.summary_} | data.roles.summaries
     result = Result(
         fitted,
         target=options["target"],
@@ -180,14 +180,14 @@ def _data(ctx: click.Context, display: Display, options: dict[str, Any], task: s
             f"use --target to name the column to predict; the columns are {names}"
         )
     notes: tuple[str, ...] = ()
+    X: Any
     if on_cluster:
         from steinpath.app.folder_data import encode_folder
 
         # open until all files are written: the report needs residuals from the workers
         client = ctx.with_resource(cluster(options["workers"], options["cluster"]))
         encoder = _encoder(options, how, group)
-        found: Any = encode_folder(source, encoder, client, target, group, task)
-        encoder, X, roles, place = found
+        encoder, X, roles, place = encode_folder(source, encoder, client, target, group, task)
     else:
         how, notes = source.format, source.notes
         named = (*options["drop"], *options["category"], *options["keep_columns"])
@@ -243,23 +243,24 @@ def _check_classes(roles: Roles, cv: Any, options: dict[str, Any]) -> None:
 def _fit(
     data: _Data, loss: str, penalty: str, options: dict[str, Any], test_loss: str | None
 ) -> Fitted:
-    """Fit the pipeline of the encoder and an estimator."""
+    """Fit the pipeline of the encoder and an estimator.
+
+    Options that have the name of a parameter of the estimator are passed to it.
+    """
     y, estimator = data.roles.y, PathRegressor()
     if data.roles.task == "classification":
-        estimator = PathClassifier(class_weight=options["class_weight"])
+        estimator = PathClassifier()
         y = texts(y) if y.dtype.kind == "f" else y  # scikit-learn refuses labels with decimals
+    given = {name: options.get(name) for name in estimator.get_params()}
+    estimator.set_params(n_iter="auto", n_alphas="auto")
+    estimator.set_params(**{name: value for name, value in given.items() if value is not None})
     estimator.set_params(
         loss=loss,
         penalty=penalty,
         loss_params=_parameters(LOSSES[loss], options),
         penalty_params=_parameters(PENALTIES[penalty], options),
-        n_alphas=options["n_alphas"] or "auto",
-        alpha_ratio=options["alpha_ratio"],
-        n_iter=options["n_iter"] or "auto",
         test_loss=_test_loss(test_loss, loss, y, options),
         cv=data.cv,
-        rule=options["rule"].replace("-", "_"),
-        random_state=options["seed"],
     )
     with keeping_searches():  # for the report and the plots
         estimator.fit(data.X, y, groups=data.roles.groups)
@@ -337,28 +338,28 @@ def _dashed(name: str) -> str:
 
 def _remarks(fitted: Fitted, ranking: Sequence[Ranked]) -> list[str]:
     """Return notes about the selection that are no reason for doubt."""
-    tuning, found = fitted.tuning, []
+    tuning, notes = fitted.tuning, []
     count, (n, p) = len(tuning.lams), fitted.shape
     if fitted.main.n_alphas == "auto" and 1 < count < _ALPHAS and fitted.is_whole:
-        found.append(
+        notes.append(
             f"because of the number of {'columns' if p > n else 'rows'}, the grid has {count} "
             f"values of alpha instead of {_ALPHAS}; use --n-alphas {_ALPHAS} for all"
         )
     if fitted.nonzeros == 0:
-        found.append("all coefficients are zero: no feature improves on a constant prediction")
+        notes.append("all coefficients are zero: no feature improves on a constant prediction")
     if others := [f"{row.loss} + {row.penalty}" for row in ranking[1:] if row.still_falls]:
-        found.append(
+        notes.append(
             f"the estimated risk of {', '.join(others)} was still decreasing at the last "
             "iteration; the ranking may change with a larger --n-iter"
         )
     if fitted.risk.audit is not None:
         repair = float(fitted.risk.audit.repair[tuning.best_iter])
         if abs(repair) > tuning.naive_risk_stderr / 4:
-            found.append(
+            notes.append(
                 f"the bias correction of the audit "
                 f"{'raised' if repair > 0 else 'lowered'} the estimated risk by {abs(repair):.2g}"
             )
-    return found
+    return notes
 
 
 def _cut_short(fitted: Fitted, ranked: int, total: int) -> str:

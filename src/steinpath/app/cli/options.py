@@ -1,26 +1,108 @@
-"""Options that several commands share."""
+"""Options of the commands: how they are declared, and how messages name them.
+
+This module imports neither SciPy nor scikit-learn, so that ``--help`` is fast.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import math
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
 import click
 
-from steinpath._support.messages import DataError
-from steinpath.app.cli.declare import FLAG, declared, iterations, number
-from steinpath.app.cli.words import in_options
-from steinpath.app.defaults import LEVEL, MOST_FEATURES, TASKS
+from steinpath._support.messages import DataError, Remedy, worded
 from steinpath.app.tables.table import DEFAULT_FORMAT, FileFormat
-from steinpath.problem._grid import MOST_LAMS
 from steinpath.problem._losses import LOSSES
 from steinpath.problem._penalties import PENALTIES
 from steinpath.problem._registry import ParameterSpec, Registered
 from steinpath.problem._scoring import CRITERIA
+
+FLAG = {"is_flag": True}
+
+
+def declared(text: str, **settings: dict[str, Any]) -> Callable[[Any], Any]:
+    """Return a decorator that adds options; ``settings`` are those of `click.option` by name.
+
+    Each option is a paragraph such as ``--drop COLUMN...  Help.``, where dots mean that it is
+    repeatable, and two spaces end its name.
+    """
+    options = []
+    for paragraph in re.split(r"\n(?=--)", inspect.cleandoc(text)):
+        names, about = paragraph.split("  ", 1)
+        flags, _, metavar = names.partition(" ")
+        given: dict[str, Any] = {"metavar": metavar.removesuffix("...") or None}
+        given |= {"multiple": True} if metavar.endswith("...") else {}
+        given |= settings.get(flags.split("/")[0].removeprefix("--").replace("-", "_"), {})
+        given = {"show_default": "default" in given} | given
+        own = [given.pop("name")] if "name" in given else []
+        options.append(click.option(flags, *own, help=" ".join(about.split()), **given))
+    return lambda command: functools.reduce(lambda last, add: add(last), options[::-1], command)
+
+
+def simulated(**settings: dict[str, Any]) -> Callable[[Any], Any]:
+    """Return the options of a command that simulates data."""
+    text = """
+    --n  Number of observations.
+    --p  Number of features.
+    --n-iter  Number of iterations.
+    --seed  Random seed.
+    """
+    return declared(text, seed=number(0, 0), **settings)
+
+
+def number(low: int, default: int | None = None, high: int | None = None) -> dict[str, Any]:
+    """Return the settings of an option that is an integer."""
+    settings: dict[str, Any] = {"type": click.IntRange(low, high)}
+    return settings if default is None else settings | {"default": default}
+
+
+def iterations(low: int, default: int | None = None, high: int | None = None) -> dict[str, Any]:
+    """Return the settings of ``--n-iter``."""
+    return number(low, default, high) | {"cls": RenamedOption, "former": "--iters"}
+
+
+class RenamedOption(click.Option):
+    """An option that is still accepted under its former, deprecated name, which is not shown."""
+
+    def __init__(self, *args: Any, former: str, **settings: Any):
+        super().__init__(*args, **settings)
+        self.former = former
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        shown = self.opts
+        self.opts = [*shown, self.former]
+        super().add_to_parser(parser, ctx)
+        self.opts = shown
+
+
+class Name(click.Choice[str]):
+    """One of several names, with dashes or underscores."""
+
+    def __init__(self, names: Sequence[str]):
+        super().__init__([name.replace("_", "-") for name in names])
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return super().convert(str(value).replace("_", "-"), param, ctx).replace("-", "_")
+
+
+class Finite(click.FloatRange):
+    """A finite number in a range; NaN and infinity are refused."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number", param, ctx)
+        return number
+
+
+# ------------------------------------------------------------------------------------------------
+# Losses, penalties and scoring losses
+# ------------------------------------------------------------------------------------------------
 
 
 def loss_names() -> list[str]:
@@ -36,7 +118,7 @@ def penalty_names() -> list[str]:
 def _is_made_of(kind: type, given: Iterable[str]) -> bool:
     """Whether all arguments except the given ones have defaults."""
     arguments = inspect.signature(kind).parameters.values()
-    return all(each.default is not each.empty or each.name in given for each in arguments)
+    return all(x.default is not x.empty or x.name in given for x in arguments)
 
 
 def parameter_specs() -> dict[str, ParameterSpec]:
@@ -47,43 +129,18 @@ def parameter_specs() -> dict[str, ParameterSpec]:
     """
     kinds: list[type[Registered]] = [LOSSES[name] for name in loss_names()]
     kinds += [*(PENALTIES[name] for name in penalty_names()), *CRITERIA.values()]
-    found: dict[str, ParameterSpec] = {}
+    specs: dict[str, ParameterSpec] = {}
     for spec in (kind.parameter_spec for kind in kinds):
         if spec is not None:
-            found[spec.name] = _widest(found.get(spec.name, spec), spec)
-    return found
+            specs[spec.name] = _widest(specs.get(spec.name, spec), spec)
+    return specs
 
 
-def _widest(one: ParameterSpec, other: ParameterSpec) -> ParameterSpec:
-    low, high = min(one.low, other.low), max(one.high, other.high)
-    return replace(
-        one,
-        low=low,
-        high=high,
-        open_low=all(each.open_low for each in (one, other) if each.low == low),
-        open_high=all(each.open_high for each in (one, other) if each.high == high),
-    )
-
-
-class Name(click.Choice[str]):
-    """One of several names, with dashes or underscores."""
-
-    def __init__(self, names: Sequence[str]):
-        super().__init__([name.replace("_", "-") for name in names])
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        found = super().convert(str(value).replace("_", "-"), param, ctx)
-        return found.replace("-", "_")
-
-
-class Finite(click.FloatRange):
-    """A finite number in a range; NaN and infinity are refused."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        number = super().convert(value, param, ctx)
-        if not math.isfinite(number):
-            self.fail(f"{value!r} is not a finite number", param, ctx)
-        return number
+def _widest(*specs: ParameterSpec) -> ParameterSpec:
+    low, high = min(spec.low for spec in specs), max(spec.high for spec in specs)
+    open_low = all(spec.open_low for spec in specs if spec.low == low)
+    open_high = all(spec.open_high for spec in specs if spec.high == high)
+    return replace(specs[0], low=low, high=high, open_low=open_low, open_high=open_high)
 
 
 class ModelCommand(click.Command):
@@ -98,7 +155,7 @@ class ModelCommand(click.Command):
         names = tuple(loss_names()), tuple(penalty_names()), tuple(CRITERIA)
         kinds, shapes = _model_options(self._several, *names, specs)
         others = super().get_params(ctx)
-        place = [each.name for each in others].index("delimiter")
+        place = [option.name for option in others].index("delimiter")
         return [*kinds, *others[:place], *shapes, *others[place:]]
 
 
@@ -118,17 +175,18 @@ def _model_options(
         click.Option(["--loss"], type=Name(losses), multiple=several, help=about[0]),
         click.Option(["--penalty"], type=Name(penalties), multiple=several, help=about[1], **usual),
     ]
-    shapes = [click.Option([f"--{s.option}", s.name], type=_range(s), help=s.help) for s in specs]
-    test_loss = click.Option(
-        ["--test-loss"], type=Name(test_losses), help="Scoring loss; see above for the default."
-    )
-    return kinds, [*shapes, test_loss]
+    shapes = []
+    for spec in specs:
+        low, high = (None if math.isinf(limit) else limit for limit in (spec.low, spec.high))
+        kind = Finite(low, high, min_open=spec.open_low, max_open=spec.open_high)
+        shapes.append(click.Option([f"--{spec.option}", spec.name], type=kind, help=spec.help))
+    default = "Scoring loss; see above for the default."
+    return kinds, [*shapes, click.Option(["--test-loss"], type=Name(test_losses), help=default)]
 
 
-def _range(spec: ParameterSpec) -> Finite:
-    low, high = (None if math.isinf(limit) else limit for limit in (spec.low, spec.high))
-    return Finite(low, high, min_open=spec.open_low, max_open=spec.open_high)
-
+# ------------------------------------------------------------------------------------------------
+# How files are read
+# ------------------------------------------------------------------------------------------------
 
 #: Options that state how texts are read.
 with_reading = declared(
@@ -158,67 +216,33 @@ def read_format(options: dict[str, Any], stored: FileFormat = DEFAULT_FORMAT) ->
         raise click.UsageError(in_options(error)) from None
 
 
-_with_data = declared(
-    """
-    --target COLUMN  The column to predict.
-    --task  Task; by default, classification if the target is text or has two distinct numbers.
-    --drop COLUMN...  Drop this column; repeatable.
-    --category COLUMN...  Treat this numeric column as categorical; repeatable.
-    --keep-column COLUMN...  Use this column although it looks like an identifier; repeatable.
-    --impute  Replace missing values with medians and most frequent levels, in the fit and in
-        predictions; drop rows without a target.
-    --group COLUMN  Group labels, such as patients or sites; whole groups are held out. Not a
-        feature.
-    --time COLUMN  Sort rows by this column of numbers or dates; later rows are predicted from
-        earlier rows only. Not a feature.
-    --gap  With --time, number of rows to skip before each held-out block; 0 by default.
-    --workers N  Read a folder of Parquet files and fit in N processes, for data larger than memory.
-    --cluster ADDRESS  Read a folder and fit on a Dask cluster: tcp://host:port, or a scheduler file
-        (.json).
-    """,
-    task={"type": click.Choice(TASKS)},
-    keep_column={"name": "keep_columns"},
-    impute=FLAG,
-    gap=number(0),
-    workers=number(1),
-)
-_with_choice = declared(
-    """
-    --class-weight  Weight classes inversely to their frequencies.
-    --n-iter  Number of iterations; by default until the estimated risk stops decreasing.
-    --n-alphas  Number of regularisation strengths alpha on the grid; 20 by default, fewer for large
-        data.
-    --alpha-ratio  Smallest alpha of the grid relative to the largest; by default 0.01 with fewer
-        rows than features, 0.001 otherwise, 0.0001 for ridge.
-    --rule  Select the smallest risk (min), or the largest alpha whose risk exceeds the smallest by
-        at most one standard error of the difference (one-se).
-    --seed  Random seed.
-    --out FOLDER  Output folder; by default named after the file.
-    --json  Print the result as JSON.
-    --plots/--no-plots  Whether to write plots.
-    """,
-    class_weight={"type": click.Choice(["balanced"])},
-    n_iter=iterations(2, high=10**9),
-    n_alphas=number(1, high=MOST_LAMS),
-    alpha_ratio={"type": Finite(0, 1, min_open=True, max_open=True)},
-    rule={"type": click.Choice(["min", "one-se"]), "default": "min"},
-    seed=number(0, 0),
-    out={"type": click.Path(file_okay=False)},
-    json={"name": "as_json", **FLAG},
-    plots={"default": True},
-)
-#: For commands that save a model.
-with_intervals = declared(
-    f"""
-    --intervals  Add {LEVEL:.0%} confidence intervals and p-values for the coefficients (regression
-        only). With more than {MOST_FEATURES} features and few rows per feature, only for the
-        {MOST_FEATURES} largest coefficients.
-    """,
-    intervals=FLAG,
-)
+# ------------------------------------------------------------------------------------------------
+# Messages
+# ------------------------------------------------------------------------------------------------
+
+# Options for parameters in remedies, where they are not "--parameter value".
+_OPTIONS = {"cv": "--time COLUMN", "groups": "--group COLUMN", "missing": "--impute"}
+_OPTIONS |= {"workers": "--workers N"}
+# Options that name a column or a text of the data.
+_NAMED = {"categories": "--category", "drop": "--drop", "keep": "--keep-column", "na": "--na"}
 
 
-def with_options(command: Any) -> Any:
-    """Add the options of commands that fit a file, except those of losses and penalties."""
-    file = click.argument("file", type=click.Path())
-    return file(_with_data(with_reading(_with_choice(command))))
+def option(remedy: Remedy) -> str:
+    """Return the option of the command that a remedy names."""
+    name, value = remedy
+    if name in _OPTIONS:
+        return _OPTIONS[name]
+    flag = _NAMED.get(name) or f"--{name.replace('_', '-')}"
+    if value is None:
+        return flag
+    if name in _NAMED:
+        return f"{flag} {value!r:.60}"
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    quoted = f'"{text}"' if " " in text or text == "'" else text
+    return f"{flag} {quoted}"
+
+
+def in_options(error: DataError) -> str:
+    """Return the message of an error in the words of the command."""
+    place = getattr(error, "place", None)
+    return worded(error.message, option) if place is None else worded(error.message, option, place)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 import numpy as np
@@ -17,13 +16,11 @@ import numpy as np
 from steinpath._support.arrays import to_numpy
 from steinpath._support.files import as_csv, write_text
 from steinpath._support.messages import worded
-from steinpath.app.cli.words import option
-from steinpath.app.defaults import FDR, LEVEL
-from steinpath.app.fitted import Fitted, count_nonzeros
-from steinpath.app.intervals import FitIntervals
+from steinpath.app import FDR, LEVEL
+from steinpath.app.cli.options import option
+from steinpath.app.fitted import FitIntervals, Fitted, count_nonzeros
 from steinpath.app.models import save_model_file
-from steinpath.app.report.build import Result, build_content
-from steinpath.app.report.page import render
+from steinpath.app.report.build import Result, build_content, finite, render
 from steinpath.app.tables import FileFormat
 
 
@@ -68,9 +65,9 @@ def as_json(result: Result, files: dict[str, str]) -> dict[str, Any]:
         "iterate": main.best_iter_,
         "iterations": main.n_iter_,
         "test_loss": main.test_loss_,
-        "test_parameter": fitted.criterion.parameter,
+        "test_parameter": cast(Any, fitted.risk.criterion).parameter,
         "risk": risk,
-        "stderr": _finite(stderr),
+        "stderr": finite(stderr),
         "train": float(main.train_risk_),
         "rows": fitted.shape[0],
         "features": fitted.shape[1],
@@ -91,16 +88,12 @@ def as_json(result: Result, files: dict[str, str]) -> dict[str, Any]:
         }
     return found | {
         "stop": main.stop_,
-        "warnings": [worded(text, option) for text in fitted.warnings],
+        "warnings": [worded(text, option) for text in fitted.estimator.warnings_],
         "notes": list(result.notes),
         "ranking": [asdict(row) for row in result.ranking],
         "interrupted": result.interrupted,
         "files": files,
     }
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _json_of_numbers(fitted: Fitted) -> dict[str, Any]:
@@ -110,7 +103,7 @@ def _json_of_numbers(fitted: Fitted) -> dict[str, Any]:
         "naive_stderr": main.naive_risk_stderr_,
         "median_absolute_error": main.median_error_,
         "constant_risk": main.constant_risk_,
-        "improvement_percent": _finite(fitted.improvement),
+        "improvement_percent": finite(fitted.improvement),
         "intercept": float(main.intercept_),
     }
 
@@ -121,11 +114,11 @@ def _json_of_classes(fitted: Fitted) -> dict[str, Any]:
         "classes": fitted.classes,
         "class_weight": estimator.class_weight,
         "scores": {
-            name: {"expected": value, "stderr": _finite(stderr), "constant": constant}
-            for name, (value, stderr, constant) in fitted.scores.items()
+            name: {"expected": value, "stderr": finite(stderr), "constant": constant}
+            for name, (value, stderr, constant) in estimator.scores_.items()
         },
         "error_rate": estimator.error_rate_,
-        "error_rate_stderr": _finite(estimator.error_rate_stderr_),
+        "error_rate_stderr": finite(estimator.error_rate_stderr_),
         "train_error_rate": estimator.train_error_rate_,
         "confusion": estimator.confusion_.tolist(),
         "models": [
@@ -136,7 +129,7 @@ def _json_of_classes(fitted: Fitted) -> dict[str, Any]:
                 "nonzeros": int(np.count_nonzero(each.coef_)),
                 "intercept": float(each.intercept_[0]),
                 "risk": each.best_risk_,
-                "stderr": _finite(each.best_risk_stderr_),
+                "stderr": finite(each.best_risk_stderr_),
             }
             for label, each in zip(fitted.labels, fitted.models, strict=True)
         ],
@@ -146,7 +139,7 @@ def _json_of_classes(fitted: Fitted) -> dict[str, Any]:
 def _interval_rows(found: FitIntervals | None) -> Iterator[dict[str, Any]]:
     """Yield the numbers of each feature; None if its coefficient is not identified."""
     for row in () if found is None else found.rows:
-        own = {n: _finite(getattr(row, n)) if row.identified else None for n in row._fields[1:6]}
+        own = {n: finite(getattr(row, n)) if row.identified else None for n in row._fields[1:6]}
         yield {"name": row.name, **own, "significant": row.significant}
 
 
@@ -207,7 +200,7 @@ def _drawings(result: Result, plots: Any) -> dict[str, Callable[[], Any]]:
         tunings = [each.tuning_ for each in fitted.models]
         of = dict(zip(fitted.labels, tunings, strict=True)) if fitted.several else tuning
         drawings["roc.pdf"] = partial(plots.plot_roc, of)
-        if fitted.has_probabilities:
+        if hasattr(fitted.estimator, "predict_proba"):
             drawings["reliability.pdf"] = partial(plots.plot_reliability, of)
     else:
         drawings["predicted.pdf"] = partial(plots.plot_predicted, tuning)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from steinpath.app.cli.declare import FLAG, declared, iterations, number
+from steinpath.app.cli.options import FLAG, declared, iterations, number
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -75,7 +75,7 @@ def study(name: str, out: str, n: tuple[int, ...], p: tuple[int, ...], **options
     from rich.console import Console
     from rich.table import Table
 
-    from steinpath.app.cli.display import say
+    from steinpath.app.cli.console import say
     from steinpath.study import STUDIES, StudyError, run_study
     from steinpath.study._replicate import check_backend
 
@@ -128,7 +128,7 @@ def _show(console: Console, name: str, report: Any) -> None:
     from rich.table import Table
 
     from steinpath._support.printing import printable
-    from steinpath.app.cli.display import say
+    from steinpath.app.cli.console import say
     from steinpath.study._output import as_markdown, cell
 
     if report.summary and console.is_terminal:

@@ -1,32 +1,43 @@
-"""Collect the content of the report of a fitted model."""
+"""The report of a fitted model: its content as plain data, and its HTML page.
+
+The content security policy admits only the page's own style and script, by their hashes, so that
+the page cannot load or send anything. jinja2 is imported when a page is rendered.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import math
 import os
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from steinpath._support.arrays import to_numpy
+from steinpath._support.charts import BLUE, ORANGE, SKY
 from steinpath._support.files import write_text
 from steinpath._support.messages import Remedy, worded
-from steinpath._support.printing import to_digits_of, with_error
-from steinpath.app.fitted import Fitted, Ranked, count_nonzeros
-from steinpath.app.intervals import FitIntervals, fit_intervals
-from steinpath.app.report.page import render
+from steinpath._support.printing import places_of, to_digits_of, with_error
+from steinpath.app import FDR, LEVEL
+from steinpath.app.fitted import FitIntervals, Fitted, Ranked, count_nonzeros, fit_intervals
 from steinpath.design._dense import DenseDesign
 from steinpath.design._transformed import InterceptDesign
-from steinpath.plots import QUANTILES, largest_sizes, reliability, roc_curve
+from steinpath.plots import QUANTILES, held_out, largest_sizes, reliability, roc_curve, shorten
 from steinpath.problem._margins import class_probabilities
 from steinpath.problem._scoring import CRITERIA
+
+if TYPE_CHECKING:
+    import jinja2
 
 # What a page can show, and a browser can redraw quickly.
 _MOST_ITERATES, _MOST_CURVES, _MOST_ROWS, _MOST_COEFFICIENTS = 400, 20, 2000, 1000
@@ -59,6 +70,18 @@ _TIME = (
 # How the estimate is adjusted for the selection of alpha and iteration; see `ChosenRisk.method`.
 _ADJUSTED_BY = {"nested": "nested folds", "bootstrap": "bootstrap"}
 _FIXED = "not needed: nothing was selected"
+
+
+# Bars in the panel beside the risk curve; confidence intervals drawn; ticks of their axis.
+_BARS, _DRAWN, _TICKS = 8, 40, 4
+# How much larger corrected residuals have to be, on average, to be visibly larger.
+_LARGER = 1.05
+# One script in four files: the others only define what the last one runs.
+_SCRIPTS = "drawing.js", "charts.js", "classes.js", "page.js"
+# Names of the numbers in the script, and of the same in the content.
+_SAME = "alphas iterates risk stderr train nonzeros chosen coefficients raw corrected actual"
+_FIELDS = {name: name for name in [*_SAME.split(), "predicted", "quantiles"]}
+_FIELDS |= {"testLoss": "test_loss", "names": "coefficient_names", "leftOutRows": "left_out_rows"}
 
 
 class Coefficient(NamedTuple):
@@ -98,14 +121,14 @@ def build_content(result: Result) -> SimpleNamespace:
     nonzeros = int(np.count_nonzero(coef))
     listed = np.argsort(-np.abs(effects), kind="stable")[: min(nonzeros, _MOST_COEFFICIENTS)]
     checks = (
-        replace(each, message=worded(each.message, remedy)) for each in fitted.risk.diagnostics
+        replace(check, message=worded(check.message, remedy)) for check in fitted.risk.diagnostics
     )
     return SimpleNamespace(
         title=f"Predicting {result.target}" + f" from {result.source}" * bool(result.source),
         verdict=verdict(fitted),
         model=model_sentence(fitted, "n_iter" if remedy is str else "--n-iter"),
         facts=facts(fitted),
-        warnings=tuple(worded(text, remedy) for text in fitted.warnings),
+        warnings=tuple(worded(text, remedy) for text in fitted.estimator.warnings_),
         assumptions=_assumptions(fitted, remedy),
         checks=tuple(checks),
         columns=tuple(result.columns),
@@ -133,6 +156,7 @@ def build_content(result: Result) -> SimpleNamespace:
 
 
 def _assumptions(fitted: Fitted, remedy: Callable[[Remedy], str]) -> tuple[str, ...]:
+    """Return the assumptions, by how rows depend on each other."""
     if fitted.dependence == "time":
         return _TIME, _UNTOUCHED
     if fitted.dependence == "groups":
@@ -146,16 +170,16 @@ def verdict(fitted: Fitted) -> str:
     kinds = {"groups": "rows of new groups", "time": "later rows"}
     rows = f"{kinds.get(fitted.dependence, 'new rows')} like these"
     if fitted.classes:
-        value, stderr, constant = fitted.scores["zero_one"]
+        value, stderr, constant = fitted.estimator.scores_["zero_one"]
         return (
             f"On {rows}, the expected misclassification rate is {value:.1%} ± {stderr:.1%} "
-            f"({fitted.meaning_of_error}); {compared(value, constant)} of always predicting the "
+            f"({fitted.meaning_of_error}); {_compared(value, constant)} of always predicting the "
             f"most frequent class ({constant:.1%})."
         )
     risk, stderr = fitted.estimate
     constant = getattr(fitted.main, "constant_risk_", math.nan)
     of_constant = (
-        f"; {compared(risk, constant)} of a constant prediction ({to_digits_of(constant, stderr)})"
+        f"; {_compared(risk, constant)} of a constant prediction ({to_digits_of(constant, stderr)})"
     )
     return (
         f"On {rows}, the expected {fitted.scored_by} is {with_error(risk, stderr)} "
@@ -163,7 +187,7 @@ def verdict(fitted: Fitted) -> str:
     )
 
 
-def compared(risk: float, constant: float) -> str:
+def _compared(risk: float, constant: float) -> str:
     """Return a risk in words, relative to that of a constant prediction: "71% below that"."""
     percent = 100 * (1 - risk / constant) if constant else math.nan
     if not math.isfinite(percent):
@@ -254,9 +278,9 @@ def _facts_of_numbers(fitted: Fitted) -> list[tuple[str, str]]:
 
 
 def _facts_of_classes(fitted: Fitted) -> list[tuple[str, str]]:
-    found = []
+    found, estimator = [], fitted.estimator
     without = {"zero_one": "majority class", "log": "class frequencies"}
-    for name, score in fitted.scores.items():
+    for name, score in estimator.scores_.items():
         words = CRITERIA[name].label
         if not fitted.several and name == fitted.main.test_loss_ != "zero_one":
             words = fitted.scored_by  # with class weights, if there are any
@@ -265,7 +289,6 @@ def _facts_of_classes(fitted: Fitted) -> list[tuple[str, str]]:
             (f"expected {words}", with_error(score.value, score.stderr)),
             (baseline, to_digits_of(score.constant, score.stderr)),
         ]
-    estimator = fitted.estimator
     training = to_digits_of(estimator.train_error_rate_, estimator.error_rate_stderr_)
     found.append(("training error rate", training))
     if not fitted.several:
@@ -282,7 +305,7 @@ def build_charts(fitted: Fitted) -> SimpleNamespace:
     shown = _some_iterates(tuning.path.n_iter, best)
     order = np.argsort(-tuning.lams, kind="stable")
     surfaces = (tuning.risk, tuning.stderr, tuning.train)
-    risk, stderr, train = (_nested(to_numpy(each)[order][:, shown]) for each in surfaces)
+    risk, stderr, train = (to_numpy(surface)[order][:, shown].tolist() for surface in surfaces)
     path = to_numpy(tuning.path.coef)
     sizes = largest_sizes(path)
     by_size = np.argsort(-sizes, kind="stable")
@@ -290,18 +313,18 @@ def build_charts(fitted: Fitted) -> SimpleNamespace:
     return SimpleNamespace(
         test_loss=fitted.scored_by,
         penalty=fitted.main.penalty_.label,
-        alphas=_plain(to_numpy(fitted.main.alphas_)[order]),
-        iterates=tuple(shown),
+        alphas=to_numpy(fitted.main.alphas_)[order].tolist(),
+        iterates=shown,
         # for each alpha and iteration
         risk=risk,
         stderr=stderr,
         train=train,
-        nonzeros=tuple(_plain(count_nonzeros(tuning.risks[j].path)[shown]) for j in order),
+        nonzeros=[count_nonzeros(tuning.risks[j].path)[shown].tolist() for j in order],
         # indices of the selected alpha and iteration
         chosen=(int(np.flatnonzero(order == k)[0]), shown.index(best)),
         # the largest on the path of the selected alpha, per standard deviation of the feature
-        coefficient_names=tuple(names[j] for j in largest),
-        coefficients=_nested(path[:, largest][shown]),
+        coefficient_names=[names[j] for j in largest],
+        coefficients=path[:, largest][shown].tolist(),
         at_the_choice=_at_the_choice(fitted),
         left_out_by="fitted and selected" if tuning.chosen.method == "nested" else "fitted",
         classes=_content_of_classes(fitted) if fitted.classes else None,
@@ -317,14 +340,14 @@ def _residuals(fitted: Fitted) -> dict[str, Any]:
     path, best = fitted.tuning.path, fitted.tuning.best_iter
     rows = _some_rows(path.n_samples)
     raw = path.response - path.products_at(slice(best, best + 1))[0, ...]
-    actual, predicted = fitted.left_out
+    actual, predicted = held_out(fitted.tuning)
     some = _some_rows(len(actual))
     return {
-        "raw": _plain(to_numpy(raw)[rows]),
-        "corrected": _plain(to_numpy(fitted.risk.residuals(best))[rows]),
-        "actual": _plain(actual[some]),
-        "predicted": _plain(predicted[some]),
-        "quantiles": _plain(np.quantile(actual - predicted, QUANTILES)),
+        "raw": to_numpy(raw)[rows].tolist(),
+        "corrected": to_numpy(fitted.risk.residuals(best))[rows].tolist(),
+        "actual": actual[some].tolist(),
+        "predicted": predicted[some].tolist(),
+        "quantiles": np.quantile(actual - predicted, QUANTILES).tolist(),
         "left_out_rows": len(actual),
     }
 
@@ -337,10 +360,10 @@ def _content_of_classes(fitted: Fitted) -> dict[str, Any]:
     for k, (label, each) in enumerate(zip(fitted.labels, fitted.models, strict=True), start=first):
         curve = roc_curve(actual == k, values[:, k - first])
         places = _some_points(curve.false_positive, curve.true_positive)
-        x, y = (_plain(part[places]) for part in curve[:2])
+        x, y = (part[places].tolist() for part in curve[:2])
         roc.append({"name": label, "x": x, "y": y, "stderr": (), "area": curve.area})
-        if fitted.has_probabilities:
-            x, y, stderr = map(_plain, reliability(actual == k, shares[:, k])[:3])
+        if hasattr(fitted.estimator, "predict_proba"):
+            x, y, stderr = (p.tolist() for p in reliability(actual == k, shares[:, k])[:3])
             bins.append({"name": label, "x": x, "y": y, "stderr": stderr})
         count = np.count_nonzero(to_numpy(each.coef_))
         size = f"{each.best_iter_:,} of {each.n_iter_:,}", f"{count:,}"
@@ -386,12 +409,196 @@ def _some_rows(count: int) -> np.ndarray:
     return np.sort(np.random.default_rng(0).choice(rows, _MOST_ROWS, replace=False))
 
 
-def _plain(array: np.ndarray) -> tuple[Any, ...]:
-    return tuple(array.tolist())
+# ------------------------------------------------------------------------------------------------
+# The page
+# ------------------------------------------------------------------------------------------------
 
 
-def _nested(array: np.ndarray) -> tuple[tuple[Any, ...], ...]:
-    return tuple(map(_plain, array))
+def figure(value: float, stderr: float = math.nan, of: float | None = None) -> str:
+    """Return a number with four significant digits, or the digits of its standard error.
+
+    ``of`` is another number, whose digits to use. The script does the same.
+    """
+    size = abs(value if of is None else of)
+    if not math.isfinite(value):
+        return "–"
+    if size and not 1e-4 <= size < 1e7:
+        mantissa, exponent = f"{value:.3e}".split("e")
+        return f"{mantissa}e{int(exponent)}".replace("-", "−")
+    places = [0] + [places_of(s) + k for k, s in ((2, size), (0, stderr)) if s > 0]
+    return f"{value:,.{min(max(places), 10)}f}".replace("-", "−")
+
+
+def plus_minus(value: float, stderr: float, of: float | None = None) -> str:
+    """Return a number and its standard error, with the same number of decimals."""
+    of = value if of is None else of
+    if not (math.isfinite(value) and math.isfinite(stderr)):
+        return figure(value, of=of)
+    return f"{figure(value, stderr, of)} ± {figure(stderr, stderr, of)}"
+
+
+def short(value: float) -> str:
+    """Return a number with at most three significant digits."""
+    return f"{value:.3g}".replace("-", "−") if math.isfinite(value) else "–"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A linear scale from values to percentages of the width of a drawing."""
+
+    low: float
+    high: float
+
+    def __call__(self, value: float) -> str:
+        inside = value if self.low <= value <= self.high else 0.0  # or not a number
+        return f"{3 + 94 * (inside - self.low) / ((self.high - self.low) or 1.0):.2f}%"
+
+    def ticks(self) -> list[float]:
+        """Return round numbers between the limits."""
+        rough = (self.high - self.low) / _TICKS
+        if not rough > 0:
+            return [0.0]
+        power = 10.0 ** math.floor(math.log10(rough))
+        step = next(m * power for m in (1, 2, 5, 10) if m * power >= 0.999 * rough)
+        first, last = math.ceil(self.low / step), math.floor(self.high / step)
+        return [k * step for k in range(first, last + 1)]
+
+
+def chart_data(charts: Any) -> dict[str, Any]:
+    """Return the numbers of the charts for the script; what is not finite is None."""
+    numbers = {name: _rounded(getattr(charts, field)) for name, field in _FIELDS.items()}
+    for name in ("roc", "reliability") if charts.classes else ():
+        numbers[name] = _rounded(charts.classes[name])
+    row, at = charts.chosen
+    for name in ("risk", "stderr", "train"):
+        # in full, so that the panel agrees with the rest of the page
+        numbers[name][row][at] = finite(getattr(charts, name)[row][at])
+    return numbers
+
+
+def _rounded(value: Any) -> Any:
+    """Round all numbers in nested sequences."""
+    if isinstance(value, dict):
+        return {name: _rounded(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(item) for item in value]
+    return finite(float(f"{value:.5g}")) if isinstance(value, float) else value
+
+
+def finite(value: float) -> float | None:
+    """Return a number for JSON: None if it is not finite."""
+    return value if math.isfinite(value) else None
+
+
+def _panel(charts: Any) -> dict[str, Any]:
+    """Return the numbers of the selected iteration; the script replaces them with others."""
+    row, at = charts.chosen
+    values = charts.coefficients[at] if charts.coefficients else ()
+    pairs = sorted(zip(charts.coefficient_names, values, strict=True), key=lambda c: -abs(c[1]))
+    return {
+        "iteration": charts.iterates[at],
+        "risk": plus_minus(charts.risk[row][at], charts.stderr[row][at]),
+        "train": charts.train[row][at],
+        "nonzeros": charts.nonzeros[row][at],
+        "alpha": charts.alphas[row],
+        "bars": [pair for pair in pairs[:_BARS] if pair[1]],
+        "scale": _symmetric(value for values in charts.coefficients for value in values),
+    }
+
+
+def _symmetric(values: Iterable[float]) -> Scale:
+    largest = max(map(abs, values), default=0.0)
+    return Scale(-largest, largest)
+
+
+def _visibly_larger(charts: Any) -> bool:
+    """Whether corrected residuals are larger than training residuals by more than a little."""
+    both = zip(charts.raw, charts.corrected, strict=True)
+    known = [(abs(r), abs(c)) for r, c in both if math.isfinite(r) and math.isfinite(c)]
+    raw, corrected = (sum(pair[k] for pair in known) for k in (0, 1))
+    return bool(corrected > _LARGER * raw)
+
+
+def _forest(found: FitIntervals) -> dict[str, Any]:
+    """Return confidence intervals in the order of the table: those with a drawing first."""
+    known = [row for row in found.by_evidence if row.identified]
+    drawn, others = (
+        sorted(part, key=lambda row: -row.estimate * row.scale)
+        for part in (known[:_DRAWN], known[_DRAWN:])
+    )
+    ends = [0.0, *(end * row.scale for row in drawn for end in (row.lower, row.upper))]
+    unknown = [row for row in found.rows if not row.identified]
+    return {
+        "rows": [*drawn, *others, *unknown],
+        "n_drawn": len(drawn),
+        "scale": Scale(min(ends), max(ends)),
+        "level": LEVEL,
+        "fdr": FDR,
+    }
+
+
+def _differences(ranking: Sequence[Ranked]) -> list[tuple[float, float, float]]:
+    """Return the difference of each model from the best, between its ends at ± 2 s.e."""
+    errors = [row.behind_stderr if math.isfinite(row.behind_stderr) else 0.0 for row in ranking]
+    pairs = zip((row.behind for row in ranking), errors, strict=True)
+    return [(value - 2 * error, value, value + 2 * error) for value, error in pairs]
+
+
+def render(content: Any) -> str:
+    """Return a report as one HTML document, to be written as UTF-8."""
+    colours = f":root {{ --blue: {BLUE}; --orange: {ORANGE}; --sky: {SKY}; }}\n"  # as in plots
+    style, script = colours + _text("style.css"), "".join(map(_text, _SCRIPTS))
+    spans = _differences(content.ranking)
+    ends = [end for span in spans for end in span if math.isfinite(end)]
+    page = _template().render(
+        content=content,
+        charts=content.charts,
+        classes=content.charts.classes,
+        data=chart_data(content.charts),
+        panel=_panel(content.charts),
+        effects=_symmetric(c.effect for c in content.coefficients),
+        visibly_larger=_visibly_larger(content.charts),
+        forest=None if content.intervals is None else _forest(content.intervals),
+        widths={
+            "levels": [f"#{level:.0%}" for level, _ in content.widths or ()],
+            "lengths": [figure(width) for _, width in content.widths or ()],
+        },
+        ranking=list(zip(content.ranking, spans, strict=True)),
+        ranking_scale=Scale(min(ends, default=0.0), max(ends, default=0.0)),
+        plus_minus=plus_minus,
+        style=style,
+        script=script,
+        style_hash=_hash(style),
+        script_hash=_hash(script),
+    )
+    # names of columns may contain lone surrogates, which cannot be encoded
+    return page.encode("utf-8", "replace").decode("utf-8")
+
+
+@cache
+def _template() -> jinja2.Template:
+    import jinja2
+
+    environment = jinja2.Environment(
+        autoescape=True,
+        loader=jinja2.FunctionLoader(_text),
+        lstrip_blocks=True,
+        trim_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    environment.filters |= {"figure": figure, "short": short, "shorten": shorten}
+    environment.filters |= {"count": "{:,}".format}
+    environment.filters["to_digits_of"] = lambda *pair: to_digits_of(*pair).replace("-", "−")
+    return environment.get_template("page.html")
+
+
+def _text(file: str) -> str:
+    return (resources.files("steinpath.app.report") / file).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def report(

@@ -1,8 +1,0 @@
-"""Constants of the application that help texts quote: this module imports nothing."""
-
-#: Tasks.
-TASKS = ("regression", "classification")
-#: Confidence level of each interval, and the false discovery rate at which features are marked.
-LEVEL, FDR = 0.95, 0.1
-#: Features with intervals, if each of them requires a regression on all others.
-MOST_FEATURES = 200
