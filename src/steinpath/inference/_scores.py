@@ -24,12 +24,13 @@ from steinpath._support.arrays import Array, cast, like, namespace, take, to_num
 from steinpath._support.validation import check_covariance
 from steinpath.algorithms._family import FISTA
 from steinpath.design._base import Design, NormBounds, TransformedDesign
-from steinpath.design._transformed import InterceptDesign, ScaledDesign
+from steinpath.design._transformed import ScaledDesign
 from steinpath.engine._batch import Batch
 from steinpath.engine._data import RunData
 from steinpath.engine._path import Path
 from steinpath.problem._losses import Squared
 from steinpath.problem._penalties import Lasso
+from steinpath.risk._evidence import columns_of
 
 #: Rows per column from which on the scores are least-squares residuals.
 ROWS_PER_COLUMN = 3
@@ -183,7 +184,7 @@ def known_scores(
     columns, k = matrix[:, features], np.arange(len(features))
     if precision is None:
         try:
-            columns = np.linalg.solve(matrix, _unit_vectors(features, path.n_features))
+            columns = np.linalg.solve(matrix, np.eye(path.n_features)[:, features])
         except np.linalg.LinAlgError:
             columns = np.full_like(columns, np.nan)
         if not np.all(np.isfinite(columns)) or np.any(columns[features, k] <= 0):
@@ -363,24 +364,6 @@ class OtherColumns(TransformedDesign):
 # ------------------------------------------------------------------------------------------------
 # Columns of X
 # ------------------------------------------------------------------------------------------------
-
-
-def columns_of(design: Design, which: np.ndarray) -> Array:
-    """Return some columns of X as an array, centred if there is an intercept."""
-    wanted = which
-    if isinstance(design, InterceptDesign):  # every part of it has the last column
-        wanted = np.append(which, design.shape[1] - 1)
-    part = design.part(None, wanted)
-    if part is not None:
-        return part.forward(part.array(np.eye(len(wanted))))[:, : len(which)]
-    return design.forward(design.array(_unit_vectors(which, design.shape[1])))
-
-
-def _unit_vectors(which: np.ndarray, p: int) -> np.ndarray:
-    """Return some columns of the identity matrix."""
-    columns = np.zeros((p, len(which)))
-    columns[which, np.arange(len(which))] = 1
-    return columns
 
 
 def column_scales(design: Design, p: int) -> np.ndarray:

@@ -3,51 +3,241 @@
 Each check is a function of the `Evidence` that returns a `Diagnostic`, or None if it does not
 apply: a number, the threshold above which it warns, and a message with the consequence and a
 remedy. The thresholds were set so that default fits of well-specified models give no warnings;
-``docs/results/reliability.md`` has the reasons and the measured rates.
+``docs/results/reliability.md`` has the reasons and the measured rates. The checks of the rows are
+in `steinpath.risk._row_checks`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from steinpath.risk._estimate_checks import (
-    aspect_ratio,
-    audited_difference,
-    correction_size,
-    monte_carlo_error,
-    movement,
-    projection_boundary,
-    step_sizes,
-    zero_coefficients,
-)
-from steinpath.risk._evidence import Diagnostic, Evidence
-from steinpath.risk._row_checks import (
-    dominant_row,
-    few_rows,
-    near_duplicates,
-    row_norms,
-    serial_residuals,
-    serial_rows,
-)
+import numpy as np
+
+from steinpath._support.arrays import Array, take, to_numpy
+from steinpath.algorithms._base import History, ProximalAlgorithm, ProximalMaps
+from steinpath.engine._batch import Batch
+from steinpath.engine._null_model import lam_max
+from steinpath.problem._losses import SquareRoot
+from steinpath.problem._scoring import Criterion
+from steinpath.risk import _row_checks as rows
+from steinpath.risk._evidence import Diagnostic, Evidence, features_of
+from steinpath.risk._methods import noise_near
 
 if TYPE_CHECKING:
     from steinpath.risk._risk import Risk
 
+# Maximum number of iterations whose movement is compared with that of the selected one.
+_TIMES = 24
+# Maximum number of entries of dual iterates that are fetched from other processes.
+_MOST_FETCHED = 2**26
+
+
+# ------------------------------------------------------------------------------------------------
+# Dimensions and algorithm
+# ------------------------------------------------------------------------------------------------
+
+
+def zero_coefficients(evidence: Evidence) -> Diagnostic | None:
+    """Check whether all coefficients are zero because the penalty is too large."""
+    path = evidence.path
+    lam = getattr(path.penalty, "lam", None)
+    if lam is None or not isinstance(path.algorithm, ProximalAlgorithm):
+        return None
+    relative, message = 0.0, "some coefficients are nonzero"
+    if not np.any(to_numpy(path.coef)):
+        features, intercept = features_of(path.design), path.fit_intercept
+        largest = lam_max(features, path.y, path.loss, path.penalty, intercept)
+        relative = float(lam) / largest if largest > 0 else 0.0
+        message = (
+            f"all coefficients are zero at every iteration: the penalty lam = {lam:.3g} exceeds "
+            f"lam_max = {largest:.3g}, so nothing was fitted; use a smaller lam (alpha = lam / √n "
+            "in estimators), or alpha='auto'"
+        )
+    # the largest penalty of a grid exceeds lam_max by a rounding margin
+    return Diagnostic("zero coefficients", relative, 1.001, message)
+
+
+def aspect_ratio(evidence: Evidence) -> Diagnostic | None:
+    """Check whether there are far more columns than rows; the theory has p proportional to n."""
+    if not evidence.corrected:
+        return None
+    path = evidence.path
+    ratio = path.n_features / path.n_samples
+    message = (
+        f"X has {ratio:.1f} times as many columns as rows, so most of the estimate is "
+        f"correction and may be biased; {evidence.advice}"
+    )
+    return Diagnostic("columns per row", ratio, 10.0, message)
+
+
+def step_sizes(evidence: Evidence) -> Diagnostic | None:
+    """Check whether the step sizes are small enough for convergence and stable tangents."""
+    path = evidence.path
+    if not evidence.corrected or not isinstance(path.algorithm, ProximalAlgorithm):
+        return None
+    formula, value, limit = path.algorithm.stability(path.design, path.loss)
+    message = (
+        f"{formula} = {value:.3g} exceeds its limit {limit:g}: the algorithm may diverge, and "
+        "the correction becomes unstable before that; leave the step sizes at None"
+    )
+    return Diagnostic("step sizes", value / limit, 1 + 1e-6, message)
+
+
+def projection_boundary(evidence: Evidence) -> Diagnostic | None:
+    """Check whether the dual of the square-root loss stays at the boundary of its projection.
+
+    The paper assumes that the norm of the projected point stays away from 1, where the derivative
+    jumps. Passing through once is harmless. If a tenth of the iterations from half to twice the
+    selected one are within a thousandth of it, the residuals have vanished and the path stays
+    there.
+    """
+    path, maps = evidence.path, evidence.path.maps
+    if not evidence.corrected or not isinstance(maps, ProximalMaps):
+        return None
+    if not isinstance(maps.dual_map.loss, SquareRoot) or maps.carries:
+        return None
+    if path.design.is_remote and path.n_samples * path.n_iter > _MOST_FETCHED:
+        return None
+    norms: list[float] = []
+
+    def record(point: Array) -> Array:
+        norms.append(float(np.linalg.norm(to_numpy(point))) * maps.dual_map.factor)
+        return point
+
+    batch = Batch.of(path)
+    for t in range(max(evidence.near.start, 1), evidence.near.stop):
+        past = [slice(s, s + 1) for s in range(max(0, t - maps.memory), t)]
+        u = History(batch.block("u", s) for s in past)
+        maps.algorithm.dual(record, t, u, History(batch.residual(s) for s in past))
+    distances = np.abs(np.asarray(norms) / maps.dual_map.step - 1)
+    share = float(np.mean(distances < 1e-3)) if norms else 0.0
+    message = (
+        f"in {share:.0%} of the iterations near the selected one, the dual of the square-root "
+        "loss is at the boundary of its projection, where the correction is not defined, "
+        "because the fit is nearly perfect; use a larger penalty, fewer iterations, or "
+        "method='loo'"
+    )
+    return Diagnostic("projection boundary", share, 0.1, message)
+
+
+# ------------------------------------------------------------------------------------------------
+# The estimate itself
+# ------------------------------------------------------------------------------------------------
+
+
+def correction_size(evidence: Evidence) -> Diagnostic | None:
+    """Check whether nearly all of the estimate is correction, as for a nearly perfect fit."""
+    risk, selected = evidence.risk, evidence.selected
+    if not evidence.corrected or risk.centered:
+        return None
+    value, train = float(risk.values[selected]), float(risk.train[selected])
+    share = (value - train) / value if value > 0 else 0.0
+    message = (
+        f"{share:.0%} of the estimate at the selected iteration is correction (the training "
+        f"error is {train:.3g}), so errors of the correction carry over to the estimate almost "
+        f"in full; {evidence.advice}"
+    )
+    return Diagnostic("correction size", share, 0.8, message)
+
+
+def movement(evidence: Evidence) -> Diagnostic | None:
+    """Check whether the risk changes by more than the movement of the iterates allows.
+
+    Between two iterates the risk cannot change by more than ``E|xᵀ(b - b')|`` under absolute loss,
+    and correspondingly under others. A larger change, between the selected iteration and those from
+    half to twice as many, is Monte Carlo error or noise of the correction.
+    """
+    risk, path, selected = evidence.risk, evidence.path, evidence.selected
+    if not evidence.corrected or not isinstance(risk.criterion, Criterion):
+        return None
+    if not np.isfinite(risk.criterion.lipschitz(np.ones(1))).all():
+        return None  # a discontinuous loss may change by any amount
+    if risk.centered and math.isinf(risk.criterion.slope):
+        return None  # the bound for squares depends on the part that was subtracted
+    first, last = max(evidence.near.start, 1), max(evidence.near.stop - 1, 1)
+    times = np.unique(np.append(selected, np.geomspace(first, last, _TIMES).round().astype(int)))
+    values, iterates = (to_numpy(take(x, times)).astype(float) for x in (risk.values, path.coef))
+    # one by one: others may be in other processes, or not be stored
+    products = np.stack([to_numpy(path.products_at(slice(t, t + 1))[0, :]) for t in times.tolist()])
+    products = products.astype(float)
+    own = int(np.searchsorted(times, selected))
+    # iterates move slightly more out of sample than in sample; for independent columns, by the
+    # distance of their coefficients times the size of the columns
+    size = math.sqrt(evidence.row_squares.mean() / path.n_features)
+    moved = np.maximum(
+        np.linalg.norm(products - products[own], axis=1) / math.sqrt(path.n_samples),
+        np.linalg.norm(iterates - iterates[own], axis=1) * size,
+    )
+    allowed = risk.criterion.lipschitz(values)[own] * moved
+    excess = np.abs(values - values[own]) - allowed
+    other, scale = int(np.argmax(excess)), float(risk.stderr[selected])
+    message = (
+        f"between iteration {times[other]} and the selected iteration {selected}, the estimate "
+        f"changes by {abs(values[other] - values[own]):.2g}, but the iterates are so close that "
+        f"their risks differ by at most {allowed[other]:.2g}: the correction is noisy there, and "
+        f"the selected minimum may be an artefact; {evidence.advice}"
+    )
+    return Diagnostic("movement", float(excess[other]) / scale if scale > 0 else 0.0, 1.0, message)
+
+
+def monte_carlo_error(evidence: Evidence) -> Diagnostic | None:
+    """Check whether the Monte Carlo error is small compared with the sampling error."""
+    risk, selected = evidence.risk, evidence.selected
+    stderr = float(risk.stderr[selected])
+    if not risk.n_probes or not 0 < stderr < math.inf:
+        return None
+    noise = noise_near(selected, risk.probe_stderr)
+    size = f"{noise:.2g}, not small" if math.isfinite(noise) else "unknown"
+    message = (
+        f"the Monte Carlo error of {risk.n_probes} random probes is {size} compared with the "
+        f"sampling error ({stderr:.2g}); use n_probes={max(4 * risk.n_probes, 64)}"
+    )
+    return Diagnostic("Monte Carlo error", noise / stderr, 0.5, message)
+
+
+def audited_difference(evidence: Evidence) -> Diagnostic | None:
+    """Check whether the audited rows agree with the estimate.
+
+    Both are root mean squares over the iterations from half to twice the selected one. A difference
+    is significant beyond three and a half of its standard errors, and relevant beyond two standard
+    errors of the estimate.
+    """
+    audit, selected = evidence.risk.audit, evidence.selected
+    if audit is None:
+        return None
+    difference = to_numpy(audit.difference).astype(float)
+    size = float(audit.significance[selected]) if evidence.disagreement > 2 else 0.0
+    by = f"{size:.1f} standard errors" if math.isfinite(size) else "without sampling error"
+    message = (
+        f"the leave-one-out loss of the audited rows at the selected iteration {selected} differs "
+        f"from the estimate by {difference[selected]:+.2g} ({by}); the estimate was corrected by "
+        f"{float(audit.repair[selected]):+.2g} and its standard error covers the rest, but other "
+        "penalties may have been compared without this correction; use method='loo' or "
+        "method='folds'"
+    )
+    return Diagnostic("audit", size, 3.5, message)
+
+
+# ------------------------------------------------------------------------------------------------
+# All checks
+# ------------------------------------------------------------------------------------------------
+
 #: All checks, in the order in which they are reported.
 CHECKS: tuple[Callable[[Evidence], Diagnostic | None], ...] = (
     zero_coefficients,
-    dominant_row,
+    rows.dominant_row,
     audited_difference,
     movement,
-    near_duplicates,
-    serial_rows,
-    serial_residuals,
-    row_norms,
+    rows.near_duplicates,
+    rows.serial_rows,
+    rows.serial_residuals,
+    rows.row_norms,
     aspect_ratio,
-    few_rows,
+    rows.few_rows,
     step_sizes,
     projection_boundary,
     correction_size,
@@ -56,24 +246,18 @@ CHECKS: tuple[Callable[[Evidence], Diagnostic | None], ...] = (
 
 
 def diagnose(risk: Risk, at: int | None = None) -> tuple[Diagnostic, ...]:
-    """Run all checks that apply to an estimate.
+    """Run all checks that apply to an estimate, near the selected iteration ``at``.
 
-    Parameters
-    ----------
-    risk : Risk
-        Estimate.
-    at : int, optional
-        Selected iteration, near which the estimate should be accurate; by default that with the
-        smallest estimated risk.
+    By default that is the one with the smallest estimated risk.
     """
-    evidence, found = Evidence(risk, at), []
+    evidence, diagnostics = Evidence(risk, at), []
     for check in CHECKS:
         with contextlib.suppress(NotImplementedError):  # designs without row norms
             diagnostic = check(evidence)
             if diagnostic is not None:
                 meaning = (check.__doc__ or "").split("\n")[0]
-                found.append(replace(diagnostic, meaning=meaning))
-    return tuple(found)
+                diagnostics.append(replace(diagnostic, meaning=meaning))
+    return tuple(diagnostics)
 
 
 __all__ = ["CHECKS", "Diagnostic", "Evidence", "diagnose"]

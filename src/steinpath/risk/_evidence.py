@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from steinpath._support.arrays import root_mean_square, take, to_numpy
+from steinpath._support.arrays import Array, root_mean_square, to_numpy
 from steinpath._support.caching import cached_property
 from steinpath.design._base import Design
 from steinpath.design._transformed import InterceptDesign
@@ -56,15 +56,7 @@ class Diagnostic:
 
 
 class Evidence:
-    """Risk estimate, selected iteration, and quantities shared by several checks.
-
-    Parameters
-    ----------
-    risk : Risk
-        Estimate.
-    at : int, optional
-        Selected iteration; by default that with the smallest estimated risk.
-    """
+    """Risk estimate, selected iteration, and quantities shared by several checks."""
 
     def __init__(self, risk: Risk, at: int | None = None):
         self.risk, self.path = risk, risk.path
@@ -72,6 +64,8 @@ class Evidence:
         self.selected = risk.best_iter if at is None else at
         #: Other plausible selections: the iterations from half to twice the selected one.
         self.near = slice(self.selected // 2, min(2 * self.selected, self.path.n_iter) + 1)
+        #: Whether X is small enough to examine its columns one by one.
+        self.is_readable = self.path.n_samples * self.path.n_features <= _MOST_ENTRIES
         #: Whether the estimate relies on the theory, unlike methods that leave rows out.
         self.corrected = risk.method not in ("loo", "folds")
         #: Remedy for a correction that may be wrong.
@@ -100,37 +94,25 @@ class Evidence:
             return np.arange(self.path.n_samples)
         return np.sort(np.unique(self.sources, return_index=True)[1])
 
-    @property
-    def has_splits(self) -> bool:
-        """Whether user-defined splits specify which rows are dependent."""
-        return self.risk.splits is not None
-
     @cached_property
     def neighbours(self) -> tuple[np.ndarray, np.ndarray]:
         """Pairs of consecutive observations, except those within a group."""
         first, second = self.distinct[:-1], self.distinct[1:]
-        groups = self.risk.groups
-        if groups is not None:
-            apart = groups[first] != groups[second]
-            first, second = first[apart], second[apart]
-        return first, second
+        groups = self.distinct if self.risk.groups is None else self.risk.groups[self.distinct]
+        apart = groups[:-1] != groups[1:]
+        return first[apart], second[apart]
 
     @cached_property
     def rows(self) -> np.ndarray:
         """Rows to compare with all others: a fixed sample, so that warnings are reproducible."""
         n = self.path.n_samples
-        return self.rng.permutation(self.distinct)[: min(_COMPARED, _COMPARISONS // n + 1)]
-
-    @property
-    def rng(self) -> np.random.Generator:
-        """Random generator with a fixed seed."""
-        return np.random.default_rng(0)
+        shuffled = np.random.default_rng(0).permutation(self.distinct)
+        return shuffled[: min(_COMPARED, _COMPARISONS // n + 1)]
 
     @cached_property
     def cosines(self) -> np.ndarray:
         """Cosines of `rows` with all centred rows; 0 with themselves and with zero rows."""
-        design, rows = self.path.design, self.rows
-        n = self.path.n_samples
+        design, rows, n = self.path.design, self.rows, self.path.n_samples
         selected = np.zeros((n, len(rows) + 1))
         selected[rows, np.arange(len(rows))] = 1.0
         selected[:, -1] = 1 / n
@@ -139,10 +121,9 @@ class Evidence:
         products = to_numpy(design.forward(block)).astype(float).T
         products, with_mean = products[:-1], products[-1]
         products = products - with_mean - with_mean[rows, None] + with_mean.mean()
-        center = (
-            None if self.path.fit_intercept else block[:, -1]
-        )  # an intercept centres the columns anyway
-        return self.as_cosines(products, to_numpy(design.row_squares(center)).astype(float))
+        # an intercept centres the columns anyway
+        center = None if self.path.fit_intercept else block[:, -1]
+        return self._as_cosines(products, to_numpy(design.row_squares(center)).astype(float))
 
     @cached_property
     def shuffled_cosines(self) -> np.ndarray | None:
@@ -162,13 +143,11 @@ class Evidence:
             X -= X.mean(axis=0)
             products += X[rows] @ X.T
             squares = squares + (X**2).sum(axis=1)
-        return self.as_cosines(products, squares)
+        return self._as_cosines(products, squares)
 
-    def as_cosines(self, products: np.ndarray, squares: np.ndarray) -> np.ndarray:
-        """Turn products of `rows` with all rows into cosines; 0 within an observation or group.
-
-        Rows at the mean have no direction.
-        """
+    def _as_cosines(self, products: np.ndarray, squares: np.ndarray) -> np.ndarray:
+        """Turn products of `rows` with all rows into cosines; 0 within an observation or group."""
+        # rows at the mean have no direction
         lengths = np.sqrt(np.where(squares > 1e-12 * squares.max(), squares, np.inf))
         cosines = np.clip(products / lengths[self.rows, None] / lengths, -1, 1)
         cosines[np.arange(len(self.rows)), self.rows] = 0.0
@@ -187,11 +166,6 @@ class Evidence:
         """
         middle = float(np.median(self.cosines**2))
         return min(max(0.455 / middle, 1.0), self.path.n_features) if middle > 0 else 1.0
-
-    @property
-    def is_readable(self) -> bool:
-        """Whether X is small enough to examine its columns one by one."""
-        return self.path.n_samples * self.path.n_features <= _MOST_ENTRIES
 
     # ----- Their residuals -----
 
@@ -236,29 +210,28 @@ def features_of(design: Design) -> Design:
     return design.features if isinstance(design, InterceptDesign) else design
 
 
+def columns_of(design: Design, which: np.ndarray) -> Array:
+    """Return some columns of X as an array, centred if there is an intercept."""
+    wanted = which
+    if isinstance(design, InterceptDesign):  # every part of it has the last column
+        wanted = np.append(which, design.shape[1] - 1)
+    part = design.part(None, wanted)
+    if part is not None:
+        return part.forward(part.array(np.eye(len(wanted))))[:, : len(which)]
+    unit_vectors = np.zeros((design.shape[1], len(which)))
+    unit_vectors[which, np.arange(len(which))] = 1
+    return design.forward(design.array(unit_vectors))
+
+
 def blocks_of_columns(design: Design) -> Iterator[tuple[np.ndarray, list[list[int]]]]:
-    """Iterate over blocks of columns as arrays, without splitting a category."""
+    """Iterate over blocks of columns as arrays, and their groups, without splitting a category."""
     design = features_of(design)
-    n, p = design.shape
-    whole = None
-    if design.part(None, np.arange(1)) is None:  # use the product with the smaller identity matrix
-        whole = (
-            design.forward(design.array(np.eye(p)))
-            if p <= n
-            else design.adjoint(design.array(np.eye(n))).T
-        )
-    start, width = 0, _BLOCK
+    start, width, p = 0, _BLOCK, design.shape[1]
     while start < p:
-        columns = np.arange(start, min(start + width, p))
-        if whole is None:
-            part = design.part(None, columns)
-            assert part is not None
-            X = part.forward(part.array(np.eye(len(columns))))
-        else:
-            X = take(whole, columns, axis=1)
-        X = np.array(to_numpy(X), float)
+        end = min(start + width, p)
+        X = np.array(to_numpy(columns_of(design, np.arange(start, end))), float)
         groups = _categories(X)
-        if columns[-1] + 1 < p:  # the last group may continue
+        if end < p:  # the last group may continue
             if len(groups) == 1:
                 width *= 2
                 continue

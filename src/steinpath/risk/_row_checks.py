@@ -8,8 +8,9 @@ residuals.
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import numpy as np
 from scipy.special import betainccinv
@@ -46,86 +47,64 @@ _FEW_GROUPS = 10
 def near_duplicates(evidence: Evidence) -> Diagnostic | None:
     """Check for near-duplicate rows, which leak information about held-out rows to the model.
 
-    Independent rows in many dimensions point in different directions. A row is close to another one
-    if their cosine is above one half, and above the largest value expected by chance. Few columns,
-    columns with few values, products and nested categories make independent rows similar, so the
-    share found among rows reassembled from parts of others is subtracted. In addition, one of three
-    conditions must hold: up to eight rows are three times as close as any other; residuals of the
-    closest rows agree in sign beyond chance; or the fit is so flexible that its residuals are not
-    informative. Finally the effect must be relevant: leaving the close rows out as well could raise
-    the estimate by a tenth. Exact duplicates, of X and of a y with many values, always count. Rows
-    of one group, which are left out together, are not compared.
+    A row is close to another one if their cosine is above one half, and above the largest value
+    expected by chance. The share of such rows among rows reassembled from parts of others is
+    subtracted. In addition, one of three conditions must hold: up to eight rows are three times as
+    close as any other; residuals of the closest rows agree in sign beyond chance; or the fit is so
+    flexible that its residuals are not informative. Finally the effect must be relevant: leaving
+    the close rows out as well could raise the estimate by a tenth. Exact duplicates, of X and of a
+    y with many values, always count. Rows of one group are not compared.
     """
-    if evidence.has_splits:
+    if evidence.risk.splits is not None:
         return None
     cosines = evidence.cosines
     # the squared cosine of a random direction in k dimensions has a beta distribution
     other = max(evidence.dimension - 1, 1e-3)
-    by_chance = math.sqrt(betainccinv(0.5, other / 2, 1e-3 / cosines.size))
-    limit = max(0.5, by_chance)
-    share = found = float(np.mean(cosines.max(axis=1) > limit))
+    limit = max(0.5, math.sqrt(betainccinv(0.5, other / 2, 1e-3 / cosines.size)))
+    share = value = float(np.mean(cosines.max(axis=1) > limit))
     agree, effect = False, math.inf
     if share > _FEW_DUPLICATES:
         shuffled = evidence.shuffled_cosines
         expected = np.zeros((1, 1)) if shuffled is None else shuffled
         agree = _agreement_of_the_nearest(evidence, limit) > _AGREE_IN_PAIRS
         informative = agree or evidence.own_effect > _INFLUENTIAL
-        kinds = [_is_apart, _is_near] if informative else [_is_apart]
-        excess, weight = max(_excess(kind, cosines, expected, limit) for kind in kinds)
+        excess, weight = max(
+            tuple(_close(cosines, limit, apart) - _close(expected, limit, apart))
+            for apart in ([True, False] if informative else [True])
+        )
         effect = evidence.own_effect * weight if weight > 0 else 0.0
-        found = excess if effect > _EFFECT else min(excess, _FEW_DUPLICATES)
-        found = max(found, _share_of_copies(evidence))
-    return Diagnostic(
-        "near-duplicate rows",
-        max(found, 0.0),
-        _FEW_DUPLICATES,
-        Message(
-            f"{share:.0%} of the rows of X have a near-duplicate (cosine above "
-            f"{limit:.{2 if limit < 0.99 else 4}f}), more than independent rows would"
-            f"{', and their residuals agree' if agree else ''}: if these are repeated measurements "
-            f"of the same units, the error on new units is larger than estimated{_by(effect)}; "
-            f"{_LEAVE_OUT_GROUPS}",
-            groups=Remedy("groups"),
-        ),
+        value = excess if effect > _EFFECT else min(excess, _FEW_DUPLICATES)
+        value = float(max(value, _share_of_copies(evidence), 0.0))
+    message = Message(
+        f"{share:.0%} of the rows of X have a near-duplicate (cosine above "
+        f"{limit:.{2 if limit < 0.99 else 4}f}), more than independent rows would"
+        f"{', and their residuals agree' if agree else ''}: if these are repeated measurements "
+        f"of the same units, the error on new units is larger than estimated{_by(effect)}; "
+        f"{_LEAVE_OUT_GROUPS}",
+        groups=Remedy("groups"),
     )
+    return Diagnostic("near-duplicate rows", value, _FEW_DUPLICATES, message)
 
 
-def _excess(
-    kind: Callable[[np.ndarray, float], np.ndarray],
-    cosines: np.ndarray,
-    expected: np.ndarray,
-    limit: float,
-) -> tuple[float, float]:
-    """Return the excess share of rows with close ones, and their mean similarity to these.
+def _close(cosines: np.ndarray, limit: float, apart: bool) -> np.ndarray:
+    """Return the share of rows with close ones, and their mean similarity to these.
 
-    Up to eight close rows count, each by its squared cosine.
+    Up to eight close rows count, each by its squared cosine. With ``apart``, they must also be much
+    closer than all others.
     """
-    shares, weights = [], []
-    for each in (cosines, expected):
-        selected = kind(each, limit)
-        nearest = -np.sort(-each, axis=1)[:, :_MOST_DUPLICATES]
-        near = np.where(nearest > limit, nearest**2, 0).sum(axis=1)
-        shares.append(float(selected.mean()))
-        weights.append(float((selected * near).mean()))
-    return shares[0] - shares[1], weights[0] - weights[1]
-
-
-def _is_near(cosines: np.ndarray, limit: float) -> np.ndarray:
-    """Whether any row is close to each of the compared ones."""
-    return np.asarray(cosines.max(axis=1) > limit)
+    nearest = -np.sort(-cosines, axis=1)[:, : _MOST_DUPLICATES + 1]
+    close = nearest > limit
+    selected = close[:, 0]
+    if apart:
+        distances = np.sqrt(np.where(nearest < 1 - 1e-6, 1 - nearest, 0))  # the rest is rounding
+        gaps = distances[:, :-1] < _GAP * distances[:, 1:]
+        selected = np.any(gaps & close[:, :-1], axis=1)
+    similarity = np.where(close, nearest**2, 0)[:, :_MOST_DUPLICATES].sum(axis=1)
+    return np.array([selected.mean(), (selected * similarity).mean()])
 
 
 def _by(effect: float) -> str:
     return f" (by about {effect:.0%})" if effect < 1 else ""
-
-
-def _is_apart(cosines: np.ndarray, limit: float) -> np.ndarray:
-    """Whether a few rows are much closer to each of the compared ones than all others."""
-    count = min(_MOST_DUPLICATES + 1, cosines.shape[1])
-    nearest = -np.sort(-cosines, axis=1)[:, :count]
-    distances = np.sqrt(np.where(nearest < 1 - 1e-6, 1 - nearest, 0))  # the rest is rounding
-    gaps = distances[:, :-1] < _GAP * distances[:, 1:]
-    return np.asarray(np.any(gaps & (nearest[:, :-1] > limit), axis=1))
 
 
 def _share_of_copies(evidence: Evidence) -> float:
@@ -161,37 +140,32 @@ def serial_rows(evidence: Evidence) -> Diagnostic | None:
     that column, no more than to rows slightly further away. Finally the effect must be relevant:
     leaving the neighbours out as well could raise the estimate by a tenth.
     """
-    if evidence.has_splits:
+    if evidence.risk.splits is not None:
         return None
     neighbour = dict(zip(*evidence.neighbours, strict=True))
     inner = np.array([k for k, i in enumerate(evidence.rows) if i in neighbour], int)
-    if len(inner) < _PAIRS:
+    count = len(inner)
+    if count < _PAIRS:
         return None
     cosines = evidence.cosines[inner]
-    anyone = cosines.sum() / (
-        cosines.size - len(inner)
-    )  # without the row itself, for which it is 0
+    anyone = cosines.sum() / (cosines.size - count)  # without the row itself, for which it is 0
     following = [neighbour[i] for i in evidence.rows[inner]]
-    likeness = float(np.mean(cosines[np.arange(len(inner)), following]) - anyone)
-    threshold = max(0.2, 4 / math.sqrt(len(inner) * evidence.dimension))
-    found, effect = likeness, evidence.own_effect * 2 * likeness / max(1 - likeness, 0.01)
-    if likeness > threshold and effect < _EFFECT:
-        found = threshold
-    elif likeness > threshold and evidence.is_readable:
+    likeness = float(np.mean(cosines[np.arange(count), following]) - anyone)
+    threshold = max(0.2, 4 / math.sqrt(count * evidence.dimension))
+    effect = evidence.own_effect * 2 * likeness / max(1 - likeness, 0.01)
+    harmless = effect < _EFFECT
+    if likeness > threshold and not harmless and evidence.is_readable:
         columns = (X[evidence.distinct] for X, _ in blocks_of_columns(evidence.path.design))
         unsorted = (X[:, [not _is_sorted(x) for x in X.T]] for X in columns)
-        if _local_likeness(unsorted) <= _AGREE_IN_ORDER:
-            found = threshold
+        harmless = _local_likeness(unsorted) <= _AGREE_IN_ORDER
+    message = Message(
+        f"consecutive rows of X are similar (their mean cosine is {likeness:.2f} above that of "
+        "any two rows): if the rows are a time series, the error on later rows is larger than "
+        f"estimated{_by(effect)}; {_LEAVE_OUT_LATER}",
+        cv=Remedy("cv"),
+    )
     return Diagnostic(
-        "serial rows",
-        found,
-        threshold,
-        Message(
-            f"consecutive rows of X are similar (their mean cosine is {likeness:.2f} above that of "
-            "any two rows): if the rows are a time series, the error on later rows is larger than "
-            f"estimated{_by(effect)}; {_LEAVE_OUT_LATER}",
-            cv=Remedy("cv"),
-        ),
+        "serial rows", min(likeness, threshold) if harmless else likeness, threshold, message
     )
 
 
@@ -204,7 +178,7 @@ def serial_residuals(evidence: Evidence) -> Diagnostic | None:
     more similar than rows slightly further away, and if sorted by the target, their predictions as
     well.
     """
-    if evidence.has_splits:
+    if evidence.risk.splits is not None:
         return None
     if evidence.path.loss.margin and np.mean(evidence.signs == 0) > _TIED:
         return None  # the model is nearly constant, and residuals only reflect the classes
@@ -212,33 +186,24 @@ def serial_residuals(evidence: Evidence) -> Diagnostic | None:
     agreement, count = _agreement(evidence.signs[first] * evidence.signs[second])
     if count < _PAIRS:
         return None
-    found = agreement
+    value, share = agreement, (1 + agreement / math.sqrt(count)) / 2
     if agreement > _AGREE_IN_ORDER:
         response = to_numpy(evidence.path.response).astype(float)
         key = _sorted_by(evidence, response)
-        if key is not None:
-            # given a sorted target, residuals and predictions have a trend, which add up
-            series = [evidence.residuals]
-            series += [response - evidence.residuals] if key == "target" else []
-            local = [_local_likeness([values[evidence.distinct, None]]) for values in series]
-            found = agreement if min(local) > _AGREE_IN_ORDER else _AGREE_IN_ORDER
-    return Diagnostic(
-        "serial residuals",
-        found,
-        _AGREE_IN_ORDER,
-        Message(
-            f"residuals of neighbouring rows have the same sign in {_share(agreement, count):.0%} "
-            "of all pairs: if the order of the rows is meaningful (time, batches), the rows are "
-            "not independent, and the estimate or its standard error is too small; for batches, "
-            f"{_LEAVE_OUT_GROUPS}; for a time series, {_LEAVE_OUT_LATER}",
-            groups=Remedy("groups"),
-            cv=Remedy("cv"),
-        ),
+        # given a sorted target, residuals and predictions have a trend, which add up
+        series = [evidence.residuals, response - evidence.residuals][: 1 + (key == "target")]
+        local = (_local_likeness([values[evidence.distinct, None]]) for values in series)
+        if key is not None and min(local) <= _AGREE_IN_ORDER:
+            value = _AGREE_IN_ORDER
+    message = Message(
+        f"residuals of neighbouring rows have the same sign in {share:.0%} of all pairs: if "
+        "the order of the rows is meaningful (time, batches), the rows are not independent, "
+        "and the estimate or its standard error is too small; for batches, "
+        f"{_LEAVE_OUT_GROUPS}; for a time series, {_LEAVE_OUT_LATER}",
+        groups=Remedy("groups"),
+        cv=Remedy("cv"),
     )
-
-
-def _share(agreement: float, count: int) -> float:
-    return (1 + agreement / math.sqrt(count)) / 2
+    return Diagnostic("serial residuals", value, _AGREE_IN_ORDER, message)
 
 
 def _sorted_by(evidence: Evidence, response: np.ndarray) -> str | None:
@@ -246,14 +211,10 @@ def _sorted_by(evidence: Evidence, response: np.ndarray) -> str | None:
     order = evidence.distinct
     if _in_pieces(response[order]):
         return "target"
-    if not evidence.is_readable:
-        return None
-    try:
-        for X, _ in blocks_of_columns(evidence.path.design):
-            if any(_is_sorted(x) for x in X[order].T):
-                return "column"
-    except NotImplementedError:  # a design without access to its columns
-        pass
+    with contextlib.suppress(NotImplementedError):  # a design without access to its columns
+        blocks = blocks_of_columns(evidence.path.design) if evidence.is_readable else ()
+        if any(_is_sorted(x) for X, _ in blocks for x in X[order].T):
+            return "column"
     return None
 
 
@@ -276,8 +237,8 @@ def _in_pieces(values: np.ndarray) -> bool:
     Values in pieces have few turning points. A random walk has three quarters of those in random
     order.
     """
-    each, counts = np.unique(values, return_counts=True)
-    if _is_sorted(values) or _is_sorted(values == each[counts.argmax()]):
+    distinct, counts = np.unique(values, return_counts=True)
+    if _is_sorted(values) or _is_sorted(values == distinct[counts.argmax()]):
         return True
     shuffled = np.random.default_rng(0).permutation(values)
     return _turning_points(values) < _FEW_TURNS * _turning_points(shuffled)
@@ -326,7 +287,7 @@ def row_norms(evidence: Evidence) -> Diagnostic | None:
     audit = evidence.risk.audit
     checked = audit is not None and len(audit.rows) == len(squares)
     harmless = evidence.own_effect < _EFFECT and evidence.disagreement < 2
-    found = min(spread, threshold) if scaled and checked and harmless else spread
+    value = min(spread, threshold) if scaled and checked and harmless else spread
     advice = (
         "row_scale adjusts for that, but a few rows dominate the estimate and its standard error; "
         "transform heavy-tailed columns (log, sklearn.preprocessing.QuantileTransformer), or use "
@@ -334,14 +295,12 @@ def row_norms(evidence: Evidence) -> Diagnostic | None:
         if scaled
         else "the estimate may be too low; use row_scale='norm', or row_scale='auto' with audit=32"
     )
-    return Diagnostic(
-        "row norms",
-        found,
-        threshold,
+    message = (
         f"row norms of X vary widely (the largest is {largest:.1f} times the average; the relative "
         f"variance of the squared norms is {spread:.2g}, against {natural:.2g} for Gaussian rows): "
-        f"{advice}",
+        f"{advice}"
     )
+    return Diagnostic("row norms", value, threshold, message)
 
 
 def dominant_row(evidence: Evidence) -> Diagnostic | None:
@@ -351,19 +310,16 @@ def dominant_row(evidence: Evidence) -> Diagnostic | None:
     if len(response) < 10 or not deviations.any():
         return None
     deviations /= deviations.max()
-    squared = isinstance(criterion, Criterion) and criterion.quadratic
-    if squared:
+    what, remedy = "absolute", ""
+    if isinstance(criterion, Criterion) and criterion.quadratic:
+        what, remedy = "squared", ", or use a robust loss such as sp.LAD()"
         deviations = deviations**2
     row, share = int(np.argmax(deviations)), float(1 / deviations.sum())
-    what = "squared" if squared else "absolute"
-    return Diagnostic(
-        "dominant row",
-        share,
-        0.5,
+    message = (
         f"row {row} has {share:.0%} of the {what} deviations of y from the median and dominates "
-        "the estimate and its standard error; check this row"
-        + (", or use a robust loss such as sp.LAD()" if squared else ""),
+        f"the estimate and its standard error; check this row{remedy}"
     )
+    return Diagnostic("dominant row", share, 0.5, message)
 
 
 def few_rows(evidence: Evidence) -> Diagnostic | None:
@@ -371,10 +327,8 @@ def few_rows(evidence: Evidence) -> Diagnostic | None:
     n, enough, what = len(evidence.distinct), 30, "observations"
     if evidence.risk.groups is not None:
         n, enough, what = int(evidence.risk.groups.max()) + 1, _FEW_GROUPS, "groups"
-    return Diagnostic(
-        "few rows",
-        1 / n,
-        1 / enough,
+    message = (
         f"with {n} {what}, standard errors are unreliable and differences between models "
-        f"are rough; collect more {what}",
+        f"are rough; collect more {what}"
     )
+    return Diagnostic("few rows", 1 / n, 1 / enough, message)

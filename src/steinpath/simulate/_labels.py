@@ -17,14 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from steinpath._support.arrays import to_numpy
-from steinpath._support.validation import (
-    check_array,
-    check_count,
-    check_number,
-    check_rng,
-    read_array,
-)
+from steinpath._support.validation import check_count, check_number, check_rng
 from steinpath.problem._scoring import MarginCriterion, TestLoss, resolve_test_loss
 from steinpath.simulate._model import Data, LinearModel
 
@@ -134,23 +127,9 @@ class LabelModel:
                 "test_loss must be one of 'zero_one', 'log', 'hinge', 'squared_hinge', 'brier', or "
                 f"a margin loss; got {test_loss!r:.60}"
             )
-        values = to_numpy(read_array("coef", coef))
-        single = values.ndim == 1
-        values = check_array("coef", np.atleast_2d(values), ndim=2)
-        if values.shape[1] != len(self.coef):
-            raise ValueError(
-                f"coef must have {len(self.coef)} coefficients per row, one per feature of the "
-                f"model; got {values.shape[1]}"
-            )
-        try:
-            constants = np.broadcast_to(to_numpy(read_array("intercept", intercept)), len(values))
-        except ValueError:
-            raise ValueError(
-                f"intercept must be a number or have shape ({len(values)},), one per row of coef"
-            ) from None
-        constants = check_array("intercept", constants, ndim=1)
-        found = self._risk(values, values @ self.mean + constants, criterion)
-        return np.asarray(found[0] if single else found)
+        values, constants, single = self.log_odds.check_predictions(coef, intercept)
+        risk = self._risk(values, values @ self.mean + constants, criterion)
+        return np.asarray(risk[0] if single else risk)
 
     def _risk(self, coef: np.ndarray, center: np.ndarray, criterion: MarginCriterion) -> np.ndarray:
         """Return the risk of coefficients whose predictions have the means ``center``."""
@@ -159,10 +138,9 @@ class LabelModel:
         spread = np.linalg.norm(own, axis=1)
         # log-odds = level + along * g + across * another standard normal; prediction = center +
         # spread * g
-        along = (own @ true) / np.where(spread > 0, spread, 1.0)
-        across = np.linalg.norm(
-            true - along[:, None] * own / np.where(spread > 0, spread, 1.0)[:, None], axis=1
-        )
+        divisor = np.where(spread > 0, spread, 1.0)
+        along = (own @ true) / divisor
+        across = np.linalg.norm(true - along[:, None] * own / divisor[:, None], axis=1)
         level = self.intercept + self.mean @ self.coef
         g, weights = _rule(center, spread)
         low = _mean_probability(-level - along[:, None] * g, across)  # of the label -1
@@ -204,7 +182,7 @@ def _mean_probability(level: np.ndarray, spread: np.ndarray) -> np.ndarray:
     The trapezoidal rule is exact to rounding if its step is small compared with the distance of
     the poles from the real line, π / spread.
     """
-    found = np.empty_like(level)
+    means = np.empty_like(level)
     step = min(0.5, 0.6 / max(float(spread.max()), 1e-300))
     count = math.ceil(_RANGE / step)
     h = step * np.arange(-count, count + 1)
@@ -213,8 +191,8 @@ def _mean_probability(level: np.ndarray, spread: np.ndarray) -> np.ndarray:
     for start in range(0, len(level), rows):
         part = slice(start, start + rows)
         values = expit(level[part, :, None] + spread[part, None, None] * h)
-        found[part] = values @ weights
-    return found
+        means[part] = values @ weights
+    return means
 
 
 def label_model(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -93,20 +93,17 @@ class Noise:
         """Draw ``size`` values."""
         if self._df is not None:
             return self.scale * rng.standard_t(self._df, size)
-        draws: dict[str, Callable[[], np.ndarray]] = {
-            "normal": lambda: rng.standard_normal(size),
-            "laplace": lambda: rng.laplace(size=size),
-            "none": lambda: np.zeros(size),
-        }
-        return self.scale * draws[self.name]()
+        if self.name == "none":
+            return np.zeros(size)
+        draw = rng.standard_normal if self.name == "normal" else rng.laplace
+        return self.scale * draw(size=size)
 
     @property
     def variance(self) -> float:
         """Variance; may be infinite."""
-        if self._df is not None:
-            unit = self._df / (self._df - 2) if self._df > 2 else math.inf
-        else:
-            unit = {"normal": 1.0, "laplace": 2.0, "none": 0.0}[self.name]
+        unit = {"normal": 1.0, "laplace": 2.0, "none": 0.0}.get(self.name, math.inf)
+        if self._df is not None and self._df > 2:
+            unit = self._df / (self._df - 2)
         return self.scale**2 * unit if self.scale else 0.0
 
     def transform(self, s: np.ndarray) -> Factor:
@@ -152,16 +149,9 @@ class Data(NamedTuple):
 
 @dataclass(frozen=True)
 class PredictionErrors:
-    """Distribution of the prediction error ``ε - a·z - k``.
+    """Distribution of ``ε - a·z - k``, with the noise ε and the design's z; see `LinearModel`.
 
-    The covariance and the coefficients enter only through ``a`` and ``k``.
-
-    Attributes
-    ----------
-    noise : Noise
-        Distribution of ``ε``.
-    design : str
-        Distribution of ``z``; see `LinearModel`.
+    The covariance and the coefficients enter only through the rows ``a`` and the constants ``k``.
     """
 
     noise: Noise
@@ -174,19 +164,9 @@ class PredictionErrors:
         return namespace(spread).linalg.vector_norm(spread, axis=-1, keepdims=True)
 
     def risk(self, spread: np.ndarray, shift: np.ndarray, criterion: Criterion) -> np.ndarray:
-        """Return the risk; may be infinite.
-
-        Parameters
-        ----------
-        spread : ndarray of shape (T, p)
-            The rows ``a``.
-        shift : ndarray of shape (T,)
-            The constants ``k``.
-        criterion : Criterion
-            Scoring loss.
-        """
-        found = self.comparable(spread, shift, criterion)
-        return found + self.noise.variance if criterion.quadratic else found
+        """Return the risk for rows ``a`` and constants ``k``; may be infinite."""
+        risk = self.comparable(spread, shift, criterion)
+        return risk + self.noise.variance if criterion.quadratic else risk
 
     def comparable(self, spread: np.ndarray, shift: np.ndarray, criterion: Criterion) -> np.ndarray:
         """Return the risk, for squared error without the noise variance, which may be infinite."""
@@ -251,7 +231,7 @@ class LinearModel:
 
     coef: Any
     covariance: Any = None
-    noise: str | Noise = "normal"
+    noise: Any = "normal"
     design: str = "gaussian"
     mean: Any = 0.0
     intercept: float = 0.0
@@ -261,19 +241,18 @@ class LinearModel:
         coef = np.array(to_numpy(check_array("coef", self.coef, ndim=1)), dtype=float)
         p = len(coef)
         covariance = np.eye(p) if self.covariance is None else self.covariance
-        if np.shape(self.mean) not in ((), (p,)):
+        shape = np.shape(self.mean)
+        if shape not in ((), (p,)):
             raise ValueError(
-                f"mean must be a number or have shape ({p},), one per feature; got shape "
-                f"{np.shape(self.mean)}"
+                f"mean must be a number or have shape ({p},), one per feature; got shape {shape}"
             )
-        mean = to_numpy(read_array("mean", self.mean))
-        mean = check_array("mean", np.broadcast_to(mean, (p,)), ndim=1)
+        mean = np.broadcast_to(to_numpy(read_array("mean", self.mean)), (p,))
         _check_law("design", self.design, DESIGNS, above=2, moment="covariance")
         check_number("intercept", self.intercept)
         noise = self.noise if isinstance(self.noise, Noise) else Noise(self.noise)
         object.__setattr__(self, "coef", coef)
         object.__setattr__(self, "covariance", np.array(check_covariance(covariance, p, coef)))
-        object.__setattr__(self, "mean", np.array(mean, dtype=float))
+        object.__setattr__(self, "mean", np.array(check_array("mean", mean, ndim=1), dtype=float))
         object.__setattr__(self, "noise", noise)
 
     @cached_property
@@ -333,7 +312,7 @@ class LinearModel:
         df = _student_df(self.design)
         if df is not None:
             z *= np.sqrt((df - 2) / rng.chisquare(df, (n, 1)))
-        noise = self._noise.sample(n, rng)
+        noise = self.noise.sample(n, rng)
         reference = z if like_this is None else like_this
         z, mean, coef, noise = (like(a, reference) for a in (z, self.mean, self.coef, noise))
         X = mean + z @ self.root_like(reference)
@@ -373,6 +352,18 @@ class LinearModel:
                 f"test_loss={criterion.name!r} is for class labels, but a linear model has numeric "
                 "responses"
             )
+        values, intercepts, single = self.check_predictions(coef, intercept)
+        deviation = self.deviation(values, intercepts)
+        if centered:
+            zero = self.deviation(0 * values[:1], np.zeros(1))
+            result = self.errors.comparable(*deviation, criterion)
+            result = result - self.errors.comparable(*zero, criterion)
+        else:
+            result = self.errors.risk(*deviation, criterion)
+        return result[0] if single else result
+
+    def check_predictions(self, coef: Any, intercept: Any) -> tuple[np.ndarray, np.ndarray, bool]:
+        """Return coefficients of shape (T, p), T intercepts, and whether there was one vector."""
         values = to_numpy(read_array("coef", coef))
         single = values.ndim == 1
         values = check_array("coef", np.atleast_2d(values), ndim=2)
@@ -382,21 +373,12 @@ class LinearModel:
                 f"model; got {values.shape[1]}"
             )
         try:
-            intercept = to_numpy(read_array("intercept", intercept))
-            intercepts = np.broadcast_to(intercept, (len(values),))
+            constants = np.broadcast_to(to_numpy(read_array("intercept", intercept)), len(values))
         except ValueError:
             raise ValueError(
                 f"intercept must be a number or have shape ({len(values)},), one per row of coef"
             ) from None
-        intercepts = check_array("intercept", intercepts, ndim=1)
-        deviation = self.deviation(values, intercepts)
-        if centered:
-            zero = self.deviation(0 * values[:1], np.zeros(1))
-            result = self.errors.comparable(*deviation, criterion)
-            result = result - self.errors.comparable(*zero, criterion)
-        else:
-            result = self.errors.risk(*deviation, criterion)
-        return result[0] if single else result
+        return values, check_array("intercept", constants, ndim=1), single
 
     def deviation(self, coef: Array, intercept: Any = 0.0) -> tuple[Array, Array]:
         """Return ``Σ^½ (b - b*)`` and the constant ``k`` for each row of coefficients."""
@@ -407,12 +389,7 @@ class LinearModel:
     @property
     def errors(self) -> PredictionErrors:
         """Distribution of prediction errors."""
-        return PredictionErrors(self._noise, self.design)
-
-    @property
-    def _noise(self) -> Noise:
-        assert isinstance(self.noise, Noise)
-        return self.noise
+        return PredictionErrors(self.noise, self.design)
 
 
 def paper_model(
@@ -436,7 +413,6 @@ def paper_model(
         Other parameters of `LinearModel`.
     """
     covariance = changes.pop("covariance", None)
-    if covariance is None:
-        covariance = toeplitz(p)
+    covariance = toeplitz(p) if covariance is None else covariance
     settings = {"coef": sparse_signal(covariance), "covariance": covariance, **changes}
     return LinearModel(noise=noise, design=design, **settings)

@@ -114,7 +114,7 @@ def _measure(n: int, p: int, n_iter: int, seed: int) -> list[dict[str, Any]]:
     from steinpath.problem._losses import LAD
     from steinpath.problem._penalties import Lasso
     from steinpath.risk._estimate import estimate_risk
-    from steinpath.risk._validation import cross_validate_path
+    from steinpath.risk._leave_out import cross_validate_path
     from steinpath.simulate import paper_model
 
     model = paper_model(p, noise="t2")
