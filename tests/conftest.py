@@ -89,7 +89,6 @@ LONG_TESTS = {
     "test_duals_of_every_algorithm_give_bounds",
     "test_eight_commands_that_write_the_same_files",
     "test_eight_fits_in_processes_are_those_one_after_the_other",
-    "test_equivariance",
     "test_estimators_with_weights_and_warm_starts",
     "test_figures_of_stopping",
     "test_files",

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import steinpath as sp
-from benchmarks.common.pages import BLOCK, filled
 from benchmarks.speed import algorithms
 
 ROOT = Path(__file__).parents[1]
@@ -23,13 +22,6 @@ def problem():
     return algorithms.standardised(X, y, 60)
 
 
-def test_the_page_is_made_of_the_results():
-    text = PAGE.read_text(encoding="utf-8")
-    assert sorted(match[2] for match in BLOCK.finditer(text)) == sorted(algorithms.PARTS)
-    found = json.loads(RESULTS.read_text(encoding="utf-8"))
-    assert filled(text, algorithms.PARTS, found) == text
-
-
 def test_what_the_page_says_of_the_results():
     """To 1e-3, Halpern's iteration is the fastest for LAD, Chambolle–Pock for the square root."""
     found = json.loads(RESULTS.read_text(encoding="utf-8"))
@@ -40,18 +32,6 @@ def test_what_the_page_says_of_the_results():
             counts = [run["objective"][0] or found["iterations"] for run in runs]
             means[name] = np.mean(np.log(counts))
         assert min(means, key=means.get) == best
-
-
-def test_designs():
-    for name, make in algorithms.DESIGNS.items():
-        if name == "flight delays":
-            continue
-        X, y, X_new, y_new = make("LAD")
-        assert len(X) == len(y) < len(X_new) == len(y_new)
-        np.testing.assert_allclose(X.mean(axis=0), 0, atol=1e-12)
-        np.testing.assert_allclose(X.std(axis=0), 1)
-        condition = np.linalg.cond(X)
-        assert (condition < 30) == (name in ("Gaussian", "heavy tails")), name
 
 
 def test_minima_are_those_of_an_interior_point_solver(problem):

@@ -17,12 +17,10 @@ from problems import (
     ALGORITHM_EXAMPLES,
     PENALTY_EXAMPLES,
     SOME_LOSSES,
-    Products,
     draw,
     draw_for,
     handles,
 )
-from steinpath.design._conversion import as_design
 from steinpath.engine._batch import Batch
 from steinpath.engine._data import prepare
 from steinpath.risk._methods import METHODS
@@ -150,22 +148,6 @@ def test_recursions(backend):
         assert_same_risk(backend, found, expected)
 
 
-@EVERY_BACKEND
-def test_designs_of_the_users_own(backend):
-    found, expected = both(
-        backend, lambda X, y, _: sp.run(Products(X), y, sp.LAD(), sp.Lasso(0.3), n_iter=12)
-    )
-    assert_same(backend, found, expected, PATH)
-
-
-@EVERY_BACKEND
-def test_norms(backend):
-    """By one decomposition if X is narrow, else by the Lanczos method."""
-    for shape in ((40, 9), (9, 140), (60, 100)):
-        norms = both(backend, lambda X, y, _: as_design(X).norm_bounds(), *shape)
-        np.testing.assert_allclose(*norms, rtol=1e-6)
-
-
 # ------------------------------------------------------------------------------------------------
 # Estimates
 # ------------------------------------------------------------------------------------------------
@@ -262,21 +244,6 @@ def test_windows_of_few_active_rows_and_columns(backend, known):
     assert_same_risk(backend, *both(backend, estimate, 60, 40))
 
 
-@EVERY_BACKEND
-@pytest.mark.parametrize("test_loss", [*sp.problem._scoring.CRITERIA, "own"])
-def test_test_losses(backend, test_loss):
-    criterion = (lambda y, z: (y - z) ** 2) if test_loss == "own" else test_loss
-    margin = getattr(sp.problem._scoring.CRITERIA.get(test_loss), "margin", False)
-    loss = sp.Logistic() if margin else sp.Huber()
-
-    def estimate(X, y, precision):
-        path = sp.run(X, y, loss, sp.Lasso(0.3), n_iter=12, fit_intercept=margin)
-        options = {"method": "exact", "audit": 10, "rng": 0, "precision": precision}
-        return sp.estimate_risk(path, criterion, **options)
-
-    assert_same_risk(backend, *both(backend, estimate, loss=loss))
-
-
 # ------------------------------------------------------------------------------------------------
 # What is built on them
 # ------------------------------------------------------------------------------------------------
@@ -347,18 +314,6 @@ def test_stopping(backend):
     assert_same_risk(backend, found.risk, expected.risk)
 
 
-@EVERY_BACKEND
-def test_exact_risks_of_simulated_data(backend):
-    """Iterates of any library, judged on the host."""
-    _, _, model = draw(40, 9)
-    found, expected = both(
-        backend,
-        lambda X, y, _: sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=12, fit_intercept=True),
-    )
-    risks = [model.risk(path.coef, "absolute", path.intercept) for path in (found, expected)]
-    np.testing.assert_allclose(*risks, rtol=backend.tol)
-
-
 # ------------------------------------------------------------------------------------------------
 # What is handed in
 # ------------------------------------------------------------------------------------------------
@@ -397,16 +352,6 @@ def test_half_precision_is_refused(name):
     X, y = (torch.asarray(a) for a in draw(20, 9)[:2])
     with pytest.raises(TypeError, match=f"X has dtype torch.{name}; use float32 or float64"):
         sp.run(X.to(getattr(torch, name)), y, sp.LAD(), sp.Lasso(0.1))
-
-
-def test_gradients_are_refused():
-    X, y = (torch.asarray(a) for a in draw(20, 9)[:2])
-    tracked = X.clone().requires_grad_()
-    with pytest.raises(TypeError, match=r"X requires gradients, .* pass X.detach\(\)"):
-        sp.run(tracked, y, sp.LAD(), sp.Lasso(0.1))
-    with pytest.raises(TypeError, match=r"y requires gradients, .* pass y.detach\(\)"):
-        sp.run(X, tracked[:, 0], sp.LAD(), sp.Lasso(0.1))
-    sp.run(tracked.detach(), y, sp.LAD(), sp.Lasso(0.1), n_iter=2)
 
 
 # ------------------------------------------------------------------------------------------------

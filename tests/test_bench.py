@@ -8,18 +8,28 @@ import pytest
 from sklearn.linear_model import Lasso
 
 import steinpath as sp
-from benchmarks.common.measuring import Peer, available, steady_seconds
+from benchmarks.common.measuring import Peer, available
 from benchmarks.common.pages import BLOCK, filled
-from benchmarks.peers import bench, converged, solvers, tuned
+from benchmarks.peers import bench, converged, solvers, tables, tuned
+from benchmarks.speed import algorithms, growth
 
 ROOT = Path(__file__).parents[1]
+#: Pages, the tables of each, and the results from which they are made.
+PAGES = {
+    "benchmarks": (bench.IN_PAGES, "bench-peers"),
+    "tables": (tables.PARTS, "tables"),
+    "algorithms": (algorithms.PARTS, "algorithms"),
+    "cost": (growth.PARTS, "growth"),
+}
 
 
-def test_the_page_is_made_of_the_results():
-    text = (ROOT / "docs/results/benchmarks.md").read_text("utf-8")
-    results = ROOT / "benchmarks/results/bench-peers.json"
-    assert [match[2] for match in BLOCK.finditer(text)] == list(bench.IN_PAGES)
-    assert filled(text, bench.IN_PAGES, json.loads(results.read_text("utf-8"))) == text
+@pytest.mark.parametrize("page", PAGES)
+def test_the_page_is_made_of_the_results(page):
+    parts, results = PAGES[page]
+    text = (ROOT / f"docs/results/{page}.md").read_text("utf-8")
+    found = json.loads((ROOT / f"benchmarks/results/{results}.json").read_text("utf-8"))
+    assert sorted(match[2] for match in BLOCK.finditer(text)) == sorted(parts)
+    assert filled(text, parts, found) == text
 
 
 LOOSE = ("1e-4", "300 iterations", "adelie, 1e-7")  # in the names of those that stop early
@@ -63,14 +73,6 @@ def test_what_is_not_installed_is_left_out_and_said(capsys):
     )
     assert found == {"here": len}
     assert "gone: skipped, because no_such_package is not installed" in capsys.readouterr().out
-
-
-def test_the_shortest_of_several_times():
-    calls = []
-    took, result = steady_seconds(lambda: calls.append(1) or len(calls), enough=10.0)
-    assert len(calls) == result == 10
-    assert 0 <= took < 1
-    assert steady_seconds(lambda: "once", enough=0.0)[1] == "once"
 
 
 # ------------------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.common.pages import BLOCK, filled
 from benchmarks.speed import growth
 
 ROOT = Path(__file__).parents[1]
@@ -30,18 +29,6 @@ def test_limits_by_hand():
     assert rates.limit(setting, 100, "float64") == pytest.approx(0.5)  # computing
     assert rates.limit(setting, 1, "float32") == pytest.approx(10e6 / 2e9)
     assert rates.limit(setting, 100, "float32") == pytest.approx(0.25)
-
-
-def test_labels_are_moved_apart_in_their_order():
-    moved = growth.spread(np.array([1.0, 0.0, 1.05, 0.02]), 0.1)
-    np.testing.assert_allclose(moved, [1.0, 0.0, 1.1, 0.1])
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"), [(10.0, "10 s"), (1.0, "1 s"), (0.1, "100 ms"), (1e-4, "100 µs")]
-)
-def test_times_in_words(seconds, words):
-    assert growth.in_words(seconds) == words
 
 
 def test_a_tiny_run(tmp_path):
@@ -72,12 +59,3 @@ def test_workers():
         (count, name) for count in (1, 2) for name in ("path", "risk")
     ]
     assert len(growth.workers_table(found).splitlines()) == 4
-
-
-def test_the_page_is_made_of_the_results():
-    text = PAGE.read_text(encoding="utf-8")
-    assert sorted(match[2] for match in BLOCK.finditer(text)) == sorted(growth.PARTS)
-    found = json.loads(RESULTS.read_text(encoding="utf-8"))
-    assert filled(text, growth.PARTS, found) == text
-    for quantity in dict.fromkeys(r["quantity"] for r in found["records"]):
-        assert f"growth-{quantity.split()[0].lower()}.png" in text

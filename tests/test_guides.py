@@ -27,7 +27,8 @@ def folder(tmp_path, monkeypatch):
     ("page", "count", "printing"),
     [
         *[("groups", 5, 2), ("intervals", 2, 2), ("coefficients", 1, 1), ("classification", 6, 5)],
-        *[("summaries", 3, 3), ("dataframe", 8, 8)],
+        *[("summaries", 3, 3), ("dataframe", 8, 8), ("tutorial", 6, 4), ("installation", 2, 1)],
+        ("faq", 3, 2),
     ],
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of rows that are left out in the wrong way

@@ -62,15 +62,6 @@ def test_quantiles_are_those_of_statsmodels(engel, q):
     assert pinball(y - model.predict(X), q) == pytest.approx(pinball(theirs.resid, q), rel=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore:residuals of neighbouring rows:UserWarning")
-def test_least_absolute_deviations_are_those_of_statsmodels(engel):
-    X, y = engel
-    model = sp.LADLasso(algorithm=LARGE_STEPS, random_state=0, **TO_THE_END).fit(X, y)
-    theirs = sm.QuantReg(y, sm.add_constant(X)).fit(q=0.5)
-    assert model.coef_[0] == pytest.approx(theirs.params["income"], rel=5e-5)
-    assert model.intercept_ == pytest.approx(theirs.params["const"], rel=5e-4)
-
-
 # 21 rows are few, and it says so
 @pytest.mark.filterwarnings("ignore:with 21 observations:UserWarning")
 def test_stack_loss_has_its_known_solution(stackloss):
@@ -154,17 +145,3 @@ def test_the_estimate_is_near_the_held_out_error(diabetes, kind, loss, cost):
 # ------------------------------------------------------------------------------------------------
 # Data frames
 # ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.filterwarnings("ignore:with 21 observations:UserWarning")
-@pytest.mark.parametrize(
-    "model", [sp.LADLasso(), sp.SqrtLasso(), sp.HuberLasso(delta=5.0), sp.QuantileLasso(q=0.75)]
-)
-def test_data_frames_keep_their_names(stackloss, model):
-    X, y = stackloss
-    model.set_params(n_alphas=5, n_iter=50, random_state=0).fit(X, y)
-    assert list(model.feature_names_in_) == list(X.columns)
-    from_frame = model.predict(X)
-    with pytest.raises(ValueError, match="feature names should match"):
-        model.predict(X[X.columns[::-1]])
-    assert model.fit(X.to_numpy(), y.to_numpy()).predict(X.to_numpy()) == pytest.approx(from_frame)

@@ -19,7 +19,6 @@ from sklearn.utils import estimator_checks
 import steinpath as sp
 from steinpath._support.arrays import to_numpy
 from steinpath.estimators._base import PathEstimator
-from steinpath.risk import _leave_out, _nested
 
 FAST = {"n_alphas": 3, "n_iter": 20, "random_state": 0}
 # what is said of handfuls of rows, and of counts
@@ -276,22 +275,6 @@ def test_cross_validation_and_displays(data):
         display = sp.RiskPathDisplay.from_estimator(model.fit(X, y), kind=kind)
         assert type(display.risk_path) is np.ndarray
         pyplot.close(display.figure_)
-
-
-def test_copies_to_the_host_grow_neither_with_iterations_nor_with_folds(data, monkeypatch):
-    copies = []
-
-    def counted(array):
-        copies[-1] += 1
-        return to_numpy(array)
-
-    for module in (_nested, _leave_out):
-        monkeypatch.setattr(module, "to_numpy", counted)
-    X, y = map(torch.asarray, data)
-    for n_iter, cv in ((10, 3), (40, 3), (10, 6)):
-        copies.append(0)
-        sp.LADLasso(**FAST | {"n_iter": n_iter}, cv=cv).fit(X, y)
-    assert copies[0] == copies[1] == copies[2] > 0
 
 
 # ------------------------------------------------------------------------------------------------

@@ -9,8 +9,6 @@ import polars as pl
 import pytest
 import statsmodels.api as sm
 from scipy import sparse
-from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 
 import steinpath as sp
 from backends import skip_frames_without_names
@@ -170,22 +168,6 @@ def test_saved_models_have_no_rows_and_say_so(model, data, how):
     assert len(pickle.dumps(model)) < data[0].nbytes / 2 + 20_000
 
 
-def test_before_a_fit(model):
-    with pytest.raises(NotFittedError):
-        clone(model).coef_intervals()
-    with pytest.raises(NotFittedError):
-        sp.QuantileLasso(q=(0.1, 0.9)).coef_intervals()
-
-
-def test_a_new_fit_has_intervals_of_its_own(data):
-    X, y = data
-    model = sp.LADLasso(alpha=[0.02], n_iter=40, random_state=0).fit(X, y)
-    model.coef_intervals()
-    after = model.fit(X[:, :4], y).coef_intervals()
-    fresh = sp.LADLasso(alpha=[0.02], n_iter=40, random_state=0).fit(X[:, :4], y).coef_intervals()
-    np.testing.assert_array_equal(after.estimate, fresh.estimate)
-
-
 def test_weights_are_refused_but_equal_ones_are_none(data):
     X, y = data
     model = sp.LADLasso(alpha=0.02, n_iter=40, method=None, select="last", tol=1.0)
@@ -219,24 +201,3 @@ def test_quantiles(data):
         truth = 0.5 / np.logspace(-2, 2, P)[[0, 4]]
         assert np.all(np.abs(each.estimate - truth) < 4 * each.stderr)
     np.testing.assert_allclose(both[0].stderr, found.stderr, rtol=0.3)
-
-
-def test_classifiers_have_none():
-    assert not hasattr(sp.LogisticLasso(), "coef_intervals")
-
-
-def test_without_an_intercept(data):
-    X, y = data
-    X = (X - X.mean(axis=0)) / X.std(axis=0)
-    model = sp.PathRegressor(
-        loss="squared",
-        penalty="ridge",
-        alpha=[1e-6],
-        fit_intercept=False,
-        n_iter=40,
-        random_state=0,
-    ).fit(X, y - y.mean())
-    fit = sm.OLS(y - y.mean(), X).fit()
-    found = model.coef_intervals()
-    assert np.all(np.abs(found.estimate - fit.params) < 0.3 * fit.bse)
-    np.testing.assert_allclose(found.stderr, fit.bse, rtol=0.15)

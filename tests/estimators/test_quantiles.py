@@ -7,11 +7,9 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import sparse
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.metrics import r2_score
-from sklearn.model_selection import GridSearchCV, TimeSeriesSplit
+from sklearn.model_selection import TimeSeriesSplit
 
 import steinpath as sp
 
@@ -123,24 +121,6 @@ def test_predictions_do_not_cross(data):
     np.testing.assert_allclose(predictions, np.sort(separate, axis=1))
 
 
-def test_sorting_brings_quantiles_closer_to_the_true_ones():
-    rng = np.random.default_rng(2)
-    levels = (0.4, 0.5, 0.6)
-    before, after = [], []
-    for _ in range(5):
-        X, y, _ = draw(rng, 60)
-        model = sp.QuantileLasso(
-            q=levels, alpha=1e-4, select="last", n_iter=300, tol=9, method=None
-        ).fit(X, y)
-        Z, _, sizes = draw(rng, 1000)
-        truth = (Z[:, 1] - Z[:, 2])[:, None] + sizes[:, None] * [-0.2533, 0.0, 0.2533]
-        separate = np.column_stack([one.predict(Z) for one in model.estimators_])
-        before.append(np.mean((separate - truth) ** 2))
-        after.append(np.mean((model.predict(Z) - truth) ** 2))
-    assert np.all(np.array(after) <= before)
-    assert np.mean(after) < np.mean(before)
-
-
 def test_predicted_quantiles_have_their_share_below():
     rng = np.random.default_rng(3)
     X, y, _ = draw(rng, 600)
@@ -246,14 +226,6 @@ def test_intervals_for_groups_and_time_series(data):
     np.testing.assert_allclose(moves, [[moves[0, 0]] * 90, [-moves[0, 0]] * 90], atol=1e-9)
 
 
-def test_one_level_keeps_its_own_intervals(data):
-    X, y = data
-    single = sp.QuantileLasso(q=0.5, **FAST).fit(X, y)
-    np.testing.assert_array_equal(
-        single.predict_interval(X, 0.8), single.intervals_.interval(X, 0.8)
-    )
-
-
 # ------------------------------------------------------------------------------------------------
 # scikit-learn
 # ------------------------------------------------------------------------------------------------
@@ -281,20 +253,6 @@ def test_parameters_and_persistence(model, data):
     np.testing.assert_array_equal(refitted.coef_, model.coef_)
 
 
-def test_sparse_features_are_dense_ones(data):
-    X, y = data
-    X = np.where(X > 0.6, X, 0.0)
-    settings = {"q": (0.1, 0.9), **FAST, "cv": 5}
-    dense = sp.QuantileLasso(**settings).fit(X, y)
-    thin = sp.QuantileLasso(**settings).fit(sparse.csr_array(X), y)
-    np.testing.assert_allclose(thin.coef_, dense.coef_, atol=1e-8)
-    new = sparse.csc_array(X[:20])
-    np.testing.assert_allclose(thin.predict(new), dense.predict(X[:20]), atol=1e-7)
-    np.testing.assert_allclose(
-        thin.predict_interval(new, 0.8), dense.predict_interval(X[:20], 0.8), atol=1e-7
-    )
-
-
 def test_names_of_columns(data):
     X, y = data
     frame = pd.DataFrame(X, columns=list("abcde"))
@@ -304,28 +262,6 @@ def test_names_of_columns(data):
     for method in (model.predict, model.predict_interval):
         with pytest.raises(ValueError, match="feature names should match"):
             method(frame[list("edcba")])
-
-
-def test_refits_leave_nothing_of_the_last_fit(data):
-    X, y = data
-    model = sp.QuantileLasso(q=LEVELS, **FAST | {"n_iter": 10}).fit(X, y)
-    several = set(vars(model))
-    model.set_params(q=0.5).fit(X, y)
-    assert not hasattr(model, "estimators_")
-    assert model.coef_.shape == (5,)
-    assert model.predict(X).shape == (90,)
-    model.set_params(q=(0.1, 0.9)).fit(X, y)
-    assert set(vars(model)) - {"_warm"} == several
-    assert model.predict(X).shape == (90, 2)
-
-
-def test_a_fit_that_fails_leaves_the_last_one(data):
-    X, y = data
-    model = sp.QuantileLasso(q=(0.1, 0.9), **FAST | {"n_iter": 10}).fit(X, y)
-    before = model.predict(X)
-    with pytest.raises(ValueError, match="NaN"):
-        model.fit(X, np.full(90, np.nan))
-    np.testing.assert_array_equal(model.predict(X), before)
 
 
 class Counter:
@@ -357,13 +293,6 @@ def test_warm_starts_go_on_and_callbacks_see_all_levels(data):
     assert (counter.iterations, counter.open) == (30, 0)
     fresh = sp.QuantileLasso(q=(0.1, 0.9), **FAST | {"n_iter": 15}).fit(*data)
     np.testing.assert_allclose(model.coef_, fresh.coef_, rtol=1e-9)
-
-
-def test_grid_search(data):
-    X, y = data
-    grid = {"q": [(0.1, 0.5, 0.9), (0.2, 0.8), 0.5]}
-    search = GridSearchCV(sp.QuantileLasso(**FAST | {"n_iter": 10}), grid, cv=2).fit(X, y)
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
 def test_warnings_say_of_which_level_they_are(data):
@@ -427,18 +356,6 @@ def test_intervals_need_a_risk(data):
     assert not hasattr(model, "best_risk_")
     with pytest.raises(ValueError, match="intervals are not available: no risk was estimated"):
         model.predict_interval(X)
-
-
-def test_what_is_not_fitted_is_refused(data):
-    X, y = data
-    model = sp.QuantileLasso(q=LEVELS)
-    for call in (
-        lambda: model.predict(X),
-        lambda: model.predict_interval(X),
-        lambda: model.score(X, y),
-    ):
-        with pytest.raises(NotFittedError):
-            call()
 
 
 def test_levels_of_intervals_and_features_are_checked(model, data):
