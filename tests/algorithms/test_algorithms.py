@@ -400,14 +400,6 @@ def test_warnings_point_at_the_caller_and_not_into_the_package():
     assert caught[0].filename == __file__
 
 
-def test_safe_steps_do_not_warn():
-    X, y, _ = draw(80, 50)
-    square = np.linalg.norm(X, 2) ** 2 / 80
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        sp.run(X, y, sp.LAD(), sp.Lasso(0.1), sp.ChambollePock(1.0, 1.0 / square), n_iter=1)
-
-
 @pytest.mark.parametrize("algorithm", [sp.ProximalGradient(), sp.FISTA(0.1)], ids=repr)
 @pytest.mark.parametrize(
     "loss",
@@ -454,21 +446,6 @@ def test_recursion_wants_no_penalty_and_no_intercept():
         sp.run(X, y, sp.Squared(), sp.NoPenalty(), recursion)
     with pytest.raises(TypeError, match="primal_jvp must be callable"):
         sp.Recursion(min, min, min, None)
-
-
-def test_jvps_of_the_wrong_shape_are_refused():
-    X, y, _ = draw(16, 5)
-    maps = {
-        "dual": lambda t, u, v: -v[-1],
-        "primal": lambda t, b, eta: b[-1] - 0.1 * eta[-1],
-        "dual_jvp": lambda t, u, v, du, dv: -dv[-1],
-        "primal_jvp": lambda t, b, eta, db, deta: db[-1] - 0.1 * deta[-1],
-    }
-    for name in ("dual_jvp", "primal_jvp"):
-        broken = sp.Recursion(**{**maps, name: lambda *arguments: None})
-        path = sp.run(X, y, sp.Squared(), sp.NoPenalty(), broken, n_iter=3)
-        with pytest.raises(ValueError, match=f"{name} must return a block of tangents"):
-            sp.estimate_risk(path)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,6 @@ import pytest
 import steinpath as sp
 from problems import draw
 from steinpath.algorithms import PrimalDual
-from steinpath.engine._batch import Batch
-from steinpath.engine._data import prepare
 
 
 @dataclass(frozen=True)
@@ -74,39 +72,6 @@ def test_iterates_matrices_and_risks_are_those_of_ours(loss, penalty, intercept)
             for path in (found, expected)
         )
         np.testing.assert_allclose(mine, other, rtol=1e-8, err_msg=method)
-
-
-@PROBLEMS
-@INTERCEPT
-def test_a_run_that_goes_on_is_the_whole_run(loss, penalty, intercept):
-    X, y, _ = draw(12, 7)
-    whole = sp.run(X, y, loss, penalty, OWN, 20, intercept)
-    batch = Batch.start(prepare(X, y, loss, intercept), penalty, OWN)
-    for n_iter in (1, 2, 9, 20):
-        first, again = batch.extended(n_iter), batch.extended(n_iter)  # the past is left as it was
-        np.testing.assert_array_equal(first.coef, again.coef)
-        batch = first
-    np.testing.assert_array_equal(batch[0].coef, whole.coef)
-    np.testing.assert_array_equal(batch[0].dual, whole.dual)
-
-
-@PROBLEMS
-@INTERCEPT
-def test_members_are_separate_runs(loss, penalty, intercept):
-    """With penalties and step sizes of their own."""
-    X, y, _ = draw(12, 7)
-    penalties = [type(penalty)(lam) for lam in (0.05, 0.2)]
-    batch = sp.run_batch(X, y, loss, penalties, OWN, 20, intercept)
-    own = Halpern(np.array([[0.4], [0.2]]), 0.5)
-    stepped = Batch.start(prepare(X, y, loss, intercept), penalty, own, 2).extended(20)
-    pairs = [(batch[k], penalties[k], OWN) for k in range(2)]
-    pairs += [(stepped[k], penalty, Halpern(sigma, 0.5)) for k, sigma in enumerate((0.4, 0.2))]
-    for found, its_penalty, algorithm in pairs:
-        alone = sp.run(X, y, loss, its_penalty, algorithm, 20, intercept)
-        np.testing.assert_allclose(found.coef, alone.coef, atol=1e-13)
-        both = (sp.correction_matrices(path, np.eye(7)) for path in (found, alone))
-        for mine, other in zip(*both, strict=True):
-            np.testing.assert_allclose(mine, other, atol=1e-10)
 
 
 def test_it_has_no_ratio_to_search_for():

@@ -6,7 +6,7 @@ import pytest
 
 import steinpath as sp
 from formal import formal_matrices
-from problems import Products, draw
+from problems import draw
 from steinpath.engine._batch import Batch
 from steinpath.engine._data import prepare
 from steinpath.engine._tangents import Linearization
@@ -237,28 +237,6 @@ def test_a_run_that_goes_on_is_the_whole_run(loss, penalty, intercept, schedule)
 
 
 @PROBLEMS
-@INTERCEPT
-@SCHEDULES
-def test_members_are_separate_runs(loss, penalty, intercept, schedule):
-    """With penalties and step sizes of their own."""
-    X, y = problem()
-    algorithm = sp.HalpernPDHG(SIGMA, TAU, **schedule)
-    penalties = [type(penalty)(lam) for lam in (LAM, 4 * LAM)]
-    batch = sp.run_batch(X, y, loss, penalties, algorithm, 20, intercept)
-    own = sp.HalpernPDHG(np.array([[SIGMA], [0.2]]), TAU, **schedule)
-    stepped = Batch.start(prepare(X, y, loss, intercept), penalty, own, 2).extended(20)
-    pairs = [(batch[k], penalties[k], algorithm) for k in range(2)]
-    pairs += [(stepped[0], penalty, algorithm)]
-    pairs += [(stepped[1], penalty, sp.HalpernPDHG(0.2, TAU, **schedule))]
-    for found, its_penalty, its_algorithm in pairs:
-        alone = sp.run(X, y, loss, its_penalty, its_algorithm, 20, intercept)
-        np.testing.assert_allclose(found.coef, alone.coef, atol=1e-13)
-        both = (sp.correction_matrices(each, np.eye(COLUMNS)) for each in (found, alone))
-        for mine, other in zip(*both, strict=True):
-            np.testing.assert_allclose(mine, other, atol=1e-10)
-
-
-@PROBLEMS
 @SCHEDULES
 def test_runs_that_leave_a_row_out(loss, penalty, schedule):
     """Without an intercept, a row of zeros with a response of zero is as good as none."""
@@ -287,32 +265,6 @@ def test_risks_of_all_methods(loss, penalty, intercept, schedule):
         assert (np.abs(risk.values - exact.values) <= 4 * risk.probe_stderr + 1e-4).all(), method
     left_out = sp.estimate_risk(path, method="loo")
     assert np.abs(exact.values - left_out.values).max() < left_out.stderr.min()
-
-
-@INTERCEPT
-@SCHEDULES
-@pytest.mark.parametrize("shape", [(60, 15), (20, 40)], ids=str)
-def test_risks_where_jacobians_are_isotropic(intercept, schedule, shape):
-    X, y, _ = draw(*shape)
-    algorithm = sp.HalpernPDHG(**schedule)
-    path = sp.run(X, y, sp.Squared(), sp.Ridge(0.5), algorithm, 20, intercept)
-    exact, spectral = (sp.estimate_risk(path, method=each) for each in ("exact", "spectral"))
-    np.testing.assert_allclose(spectral.values, exact.values, rtol=1e-8)
-
-
-@pytest.mark.parametrize("penalty", [sp.Lasso(0.2), sp.Ridge(0.5)], ids=repr)
-def test_tangents_by_the_gram_matrix_are_those_by_products(penalty):
-    """A design that knows its products alone has no such matrix."""
-    X, y, _ = draw(200, 8)
-    risks = []
-    for design in (X, Products(X)):
-        path = sp.run(design, y, sp.SquareRoot(), penalty, sp.HalpernPDHG(restart=7), 30)
-        options = {"method": "compressed", "n_probes": 200, "precision": "float64", "rng": 0}
-        risks.append(sp.estimate_risk(path, **options))
-    by_gram, by_products = risks
-    # the Gram matrix leaves out terms of rank one
-    allowed = 4 * by_products.probe_stderr + 0.01 * by_products.values
-    assert (np.abs(by_gram.values - by_products.values) <= allowed).all()
 
 
 def errors_of_estimates(algorithm, loss, noise, seeds, n, p, times):

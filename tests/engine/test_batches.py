@@ -7,7 +7,7 @@ import torch
 from scipy import sparse
 
 import steinpath as sp
-from problems import ALGORITHM_EXAMPLES, PENALTY_EXAMPLES, SOME_LOSSES, handles, responses
+from problems import PENALTY_EXAMPLES, SOME_LOSSES, responses
 from steinpath.design._conversion import as_design
 from steinpath.design._dense import StackedDesign
 from steinpath.design._transformed import WeightedDesign
@@ -73,24 +73,6 @@ def test_replications(loss, name, intercept):
     assert_members(batch, risks, alone, seeds, **options)
 
 
-@pytest.mark.parametrize(
-    ("loss", "algorithm"),
-    [
-        pytest.param(loss, algorithm, id=f"{a}-{b}")
-        for a, loss in SOME_LOSSES.items()
-        for b, algorithm in ALGORITHM_EXAMPLES.items()
-        if handles(algorithm, loss)
-    ],
-)
-def test_algorithms(loss, algorithm):
-    X, y = data(loss=loss)
-    batch = sp.run_batch(X, y, loss, sp.Lasso(0.3), algorithm, 15)
-    alone = [sp.run(*each, loss, sp.Lasso(0.3), batch[0].algorithm, 15) for each in both(X, y)]
-    options = {"precision": "float64", "row_scale": "norm"}
-    risks = sp.estimate_risk_batch(batch, rng=[1, 2, 3, 4], **options)
-    assert_members(batch, risks, alone, [1, 2, 3, 4], **options)
-
-
 @BACKEND
 @INTERCEPT
 @pytest.mark.parametrize("shape", [(60, 12), (20, 30)], ids=["tall", "wide"])
@@ -125,17 +107,6 @@ def test_many_penalties_on_one_design(kind, intercept):
         risks = sp.estimate_risk_batch(batch, rng=list(seeds), precision="float64")
         assert_members(batch, risks, alone, seeds, precision="float64")
         assert [path.penalty for path in batch] == chosen
-
-
-@INTERCEPT
-def test_many_responses_to_one_design(intercept):
-    X, y = data()
-    batch = sp.run_batch(X[0], y, sp.SquareRoot(), sp.Lasso(0.3), ALGORITHM, 20, intercept)
-    alone = [
-        sp.run(X[0], each, sp.SquareRoot(), sp.Lasso(0.3), ALGORITHM, 20, intercept) for each in y
-    ]
-    risks = sp.estimate_risk_batch(batch, rng=[0, 1, 2, 3], precision="float64")
-    assert_members(batch, risks, alone, range(4), precision="float64")
 
 
 def test_members_draw_as_many_probes_as_they_need():
@@ -185,13 +156,6 @@ def test_one_generator_is_shared_out():
         np.testing.assert_array_equal(one.values, other.values)
 
 
-def test_divergence_is_noticed():
-    X, y = data()
-    wild = sp.ChambollePock(sigma=50.0, tau=50.0)
-    with pytest.warns(UserWarning, match="may diverge"), pytest.raises(sp.DivergenceError):
-        sp.run_batch(torch.asarray(X), torch.asarray(y), sp.Squared(), sp.Ridge(0.1), wild, 300)
-
-
 def test_refusals():
     X, y = data()
     lasso = sp.Lasso(0.3)
@@ -222,26 +186,6 @@ def test_refusals():
         sp.run_batch(X, y, sp.LAD(), 0.3)
     with pytest.raises(ValueError, match="do not support sample weights"):
         sp.run_batch(WeightedDesign(as_design(X[0]), np.arange(1, N + 1)), y, sp.LAD(), lasso)
-
-
-@INTERCEPT
-@pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
-def test_penalties_of_different_kinds(intercept, shared):
-    X, y = data()
-    groups = np.arange(P) // 3
-    penalties = [
-        sp.GroupLasso(0.3, groups),
-        sp.GroupLasso(0.1, groups),
-        sp.Ridge(0.3),
-        sp.Lasso(0.2, weights=np.arange(P)),
-    ]
-    batch = sp.run_batch(X[0] if shared else X, y, sp.LAD(), penalties, ALGORITHM, 15, intercept)
-    alone = [
-        sp.run(X[0 if shared else k], y[k], sp.LAD(), penalty, ALGORITHM, 15, intercept)
-        for k, penalty in enumerate(penalties)
-    ]
-    risks = sp.estimate_risk_batch(batch, rng=list(range(MEMBERS)), precision="float64")
-    assert_members(batch, risks, alone, range(MEMBERS), precision="float64")
 
 
 STEPS = {

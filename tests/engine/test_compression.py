@@ -390,17 +390,6 @@ def test_noise_is_what_it_says(medium, known, row_scale):
     assert (np.abs(bias) <= 4 * spread / np.sqrt(60) + 0.1 * exact.stderr[3:]).all()
 
 
-def test_single_precision_is_enough(medium):
-    path, _ = medium
-    single, double = (
-        sp.estimate_risk(path, method="compressed", rng=0, precision=p)
-        for p in ("float32", "float64")
-    )
-    assert single.values.dtype == np.float64
-    np.testing.assert_allclose(single.values, double.values, rtol=1e-4)
-    assert np.abs(single.values - double.values).max() > 0
-
-
 def test_probes_are_added_until_the_noise_is_as_asked(medium):
     path, _ = medium
     first = sp.estimate_risk(path, method="compressed", rng=0, probe_tol=1.0)

@@ -3,7 +3,6 @@
 import math
 import warnings
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -124,61 +123,6 @@ def test_limits_are_those_of_linear_svc(loss, class_weight, intercept):
     assert path.objective[-1] == pytest.approx(best, rel=1e-3)
     np.testing.assert_allclose(path.coef[-1], theirs_at[0], atol=2e-2)
     np.testing.assert_allclose(path.intercept[-1], theirs_at[1], atol=2e-2)
-
-
-def conic(loss, penalty, X, y, weights, intercept):
-    """Coefficients, intercept and minimum by an interior-point solver."""
-    b, c = cp.Variable(X.shape[1]), cp.Variable()
-    margins = cp.multiply(y, X @ b + (c if intercept else 0))
-    rho = {
-        "hinge": lambda: cp.pos(1 - margins),
-        "squared_hinge": lambda: cp.square(cp.pos(1 - margins)) / 2,
-        "logistic": lambda: cp.logistic(-margins),
-    }
-    term = {
-        "lasso": lambda: cp.norm1(b),
-        "ridge": lambda: cp.sum_squares(b) / 2,
-        "group_lasso": lambda: sum(
-            cp.norm(b[np.flatnonzero(penalty.groups == k)]) for k in np.unique(penalty.groups)
-        ),
-    }
-    cost = weights @ rho[loss.name]() / math.sqrt(len(y)) + penalty.lam * term[penalty.name]()
-    best = cp.Problem(cp.Minimize(cost)).solve(solver=cp.CLARABEL)
-    return b.value, float(c.value) if intercept else 0.0, best
-
-
-@EVERY
-@INTERCEPT
-@pytest.mark.parametrize(
-    ("penalty", "class_weight"),
-    [
-        (sp.Lasso(0.3), SKEWED),
-        (sp.Ridge(0.3), "balanced"),
-        (sp.GroupLasso(0.3, np.arange(P) % 3), None),
-    ],
-    ids=["lasso", "ridge", "group_lasso"],
-)
-def test_limits_are_those_of_a_conic_solver(loss, penalty, class_weight, intercept):
-    X, y = problem()
-    weights = row_weights(y, class_weight)
-    coef, constant, best = conic(loss, penalty, X, y, weights, intercept)
-    kink = loss.name == "hinge"
-    path = sp.run(
-        X,
-        y,
-        labelled(loss, class_weight),
-        penalty,
-        n_iter=1200 if kink else 1000,
-        fit_intercept=intercept,
-    )
-    assert path.objective[-1] == pytest.approx(best, rel=1e-3 if kink else 1e-6)
-    assert path.objective.min() >= best * (1 - 1e-6)
-    at = path.coef[-1], path.intercept[-1]
-    expected = objective(loss, penalty, X, y, *at, weights)
-    assert path.objective[-1] == pytest.approx(expected, rel=1e-12)
-    if not kink:
-        np.testing.assert_allclose(path.coef[-1], coef, atol=1e-3)
-        np.testing.assert_allclose(path.intercept[-1], constant, atol=1e-3)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -313,33 +257,6 @@ def test_folds_equal_refits_of_unequal_classes(loss, class_weight, splitter):
     np.testing.assert_allclose(found.values, values, atol=1e-12)
     found = sp.cross_validate_path(path, splitter, "absolute")
     np.testing.assert_allclose(found.values, np.abs(y - expected).mean(axis=1), atol=1e-9)
-
-
-@EVERY
-@WEIGHTS
-def test_leaving_one_out_equals_refits_of_unequal_classes(loss, class_weight):
-    """A run on fewer rows divides by their number: its steps and penalty make up for that."""
-    n = 30
-    X, y = problem(n, share=0.2)
-    path = sp.run(X, y, labelled(loss, class_weight), sp.Lasso(0.1), STEPS, 15, fit_intercept=True)
-    share = (n - 1) / n
-    steps = sp.ChambollePock(STEPS.sigma, STEPS.tau * share)
-    expected = np.stack(
-        [
-            refit(X, y, path.loss, sp.Lasso(0.1 / math.sqrt(share)), np.arange(n) != i, steps, 15)[
-                :, i
-            ]
-            for i in range(n)
-        ],
-        axis=1,
-    )
-    risk = sp.estimate_risk(path, method="loo")
-    np.testing.assert_allclose(risk.corrected, expected, atol=1e-9)
-    assert np.ptp(expected[0]) > 0  # each starts at a constant of its own
-    weights = row_weights(y, class_weight)
-    errors = (1 - np.sign(y * expected)) / 2
-    found = sp.leave_one_out_path(path, "zero_one").values
-    np.testing.assert_allclose(found, np.average(errors, axis=1, weights=weights), atol=1e-12)
 
 
 # ------------------------------------------------------------------------------------------------

@@ -135,23 +135,6 @@ def test_two_steps_are_one_go(algorithm, cut):
         np.testing.assert_array_equal(path.iterates, iterates)
 
 
-@everywhere(every=5)
-@pytest.mark.parametrize("algorithm", ALGORITHM_EXAMPLES.values(), ids=ALGORITHM_EXAMPLES)
-@INTERCEPT
-def test_a_run_in_chunks_is_one_run(algorithm, intercept):
-    """Bit for bit, also of a single path, and whatever came between."""
-    X, y = problem()
-    for loss in (sp.Huber(0.8), sp.Squared()):
-        begun = started([sp.SCAD(0.2)], loss, algorithm, fit_intercept=intercept)
-        (chunks,) = begun.extended(1).extended(4).extended(4).extended(30).extended(31)
-        (once,) = begun.extended(31)
-        assert_identical(chunks, once)
-        alone = sp.run(X, y, loss, sp.SCAD(0.2), algorithm, 31, intercept)
-        assert_identical(chunks, alone)
-        risks = [sp.estimate_risk(each, method="compressed", rng=0) for each in (chunks, alone)]
-        np.testing.assert_array_equal(*(risk.values for risk in risks))
-
-
 @everywhere
 def test_a_watch_sees_every_iteration_and_may_stop():
     begun = started(GRIDS["lasso"], sp.LAD(), fit_intercept=True)

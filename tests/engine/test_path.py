@@ -4,7 +4,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import torch
-from sklearn.linear_model import ElasticNet, Lasso, QuantileRegressor, Ridge
+from sklearn.linear_model import ElasticNet, Lasso, Ridge
 
 from backends import everywhere, seen, sp
 from problems import (
@@ -13,8 +13,6 @@ from problems import (
     PENALTY_EXAMPLES,
     draw,
     draw_for,
-    handles,
-    responses,
 )
 
 # ------------------------------------------------------------------------------------------------
@@ -42,41 +40,6 @@ def test_path_is_the_papers_recursion_written_out():
     assert (path.coef[0] == 0).all()
     assert (path.fitted[0] == 0).all()
     assert (path.intercept == 0).all()
-
-
-@everywhere
-@pytest.mark.parametrize("shape", [(30, 20), (20, 30)], ids=str)
-def test_square_root_ridge_stays_in_a_krylov_space(shape):
-    """The paper's lemma: polynomials r_t, q_t, b_t of X Xᵀ/n, applied to y/√n."""
-    X, y, _ = draw(*shape)
-    n, sigma, tau, theta, lam, n_iter = shape[0], 0.1, 0.2, 0.6, 0.7, 25
-    path = sp.run(X, y, sp.SquareRoot(), sp.Ridge(lam), sp.ChambollePock(sigma, tau, theta), n_iter)
-    start = y / np.sqrt(n)
-    x, vectors = np.linalg.eigh(X @ X.T / n)
-    shrink = 1 / (1 + tau * lam / np.sqrt(n))
-    r, b, q = 0 * x, 0 * x, 1 + 0 * x  # values of the polynomials at the eigenvalues
-    before, sizes = q, []
-    krylov = start[:, None] / np.linalg.norm(start)  # of as many dimensions as u has steps
-    for t in range(1, n_iter + 1):
-        a = r - sigma * ((1 + theta) * q - theta * before)
-        sizes.append(np.linalg.norm(a * (vectors.T @ start)))
-        r = a / max(1, sizes[-1])
-        b = shrink * (b - tau * r)
-        before, q = q, 1 - x * b
-        u, v, coef = (vectors @ (f * (vectors.T @ start)) for f in (r, q, b))
-        np.testing.assert_allclose(path.dual[t - 1], u, atol=1e-12)
-        np.testing.assert_allclose((y - path.fitted[t]) / np.sqrt(n), v, atol=1e-12)
-        np.testing.assert_allclose(path.coef[t], X.T @ coef / np.sqrt(n), atol=1e-12)
-        if t <= 4:  # while rounding leaves the powers of X Xᵀ/n apart
-            u = path.dual[t - 1]
-            outside = [u - part @ (part.T @ u) for part in (krylov, krylov[:, :-1])]
-            none, some = np.linalg.norm(outside, axis=1) / np.linalg.norm(u)
-            assert none < 1e-13
-            assert some > 1e-7
-            new = X @ (X.T @ krylov[:, -1]) / n
-            new = new - krylov @ (krylov.T @ new)
-            krylov = np.column_stack([krylov, new / np.linalg.norm(new)])
-    assert min(sizes) < 1 < max(sizes)  # inside the ball, and beyond it
 
 
 @everywhere
@@ -170,12 +133,6 @@ def convex_penalty(penalty, b):
     return penalty.lam * (share * absolute + (1 - share) * square / 2)
 
 
-CURVED = {
-    name: LOSS_EXAMPLES[name]
-    for name in ("square_root", "huber", "squared", "squared_hinge", "logistic")
-}
-
-
 @everywhere(every=5)
 @pytest.mark.parametrize("loss", LOSS_EXAMPLES.values(), ids=LOSS_EXAMPLES)
 @pytest.mark.parametrize("name", CONVEX)
@@ -200,70 +157,6 @@ def test_solutions_are_fixed_points(loss, name):
         # the solver's gap of 1e-8 leaves its solution uncertain by up to the square root of that
         np.testing.assert_allclose(maps.dual(5, [u], [v]) / scale, u / scale, atol=2e-5)
         np.testing.assert_allclose(maps.primal(5, [b.value], [eta]), b.value, atol=2e-5)
-
-
-@pytest.mark.parametrize("loss", CURVED.values(), ids=CURVED)
-@pytest.mark.parametrize("name", CONVEX)
-@pytest.mark.parametrize("intercept", [False, True], ids=["plain", "intercept"])
-def test_limit_has_the_least_objective(loss, name, intercept):
-    """Against an interior-point solver, for losses whose iterates converge quickly."""
-    n, p = 40, 9
-    X, y, _ = draw(n, p)
-    X, y = X + np.linspace(-1, 1, p), responses(loss, y + 3)
-    penalty = PENALTY_EXAMPLES[name](p)
-    signs = y if loss.margin else np.ones(n)
-    b, c = cp.Variable(p), cp.Variable()
-    r = cp.multiply(signs, y - X @ b - (c if intercept else 0))
-    problem = cp.Problem(cp.Minimize(convex_loss(loss, r, n) + convex_penalty(penalty, b)))
-    best = problem.solve(solver=cp.CLARABEL)
-    path = sp.run(X, y, loss, penalty, n_iter=1500, fit_intercept=intercept)
-    ours = path.objective[-1]
-    np.testing.assert_allclose(ours, best, rtol=1e-7)
-    predicted = X @ path.coef[-1] + path.intercept[-1]
-    np.testing.assert_allclose(path.fitted[-1], predicted, atol=1e-10)
-    np.testing.assert_allclose(
-        loss.value(signs * (y - predicted)) + penalty.value(path.coef[-1]), ours, rtol=1e-12
-    )
-
-
-@pytest.mark.parametrize("loss", CURVED.values(), ids=CURVED)
-def test_algorithms_agree_in_the_limit(loss):
-    X, y, _ = draw_for(loss, 40, 9)
-    values = {
-        name: sp.run(X, y, loss, sp.Lasso(0.4), algorithm, n_iter=1500).objective[-1]
-        for name, algorithm in ALGORITHM_EXAMPLES.items()
-        if handles(algorithm, loss)
-    }
-    np.testing.assert_allclose(list(values.values()), min(values.values()), rtol=1e-9)
-
-
-@everywhere
-def test_momentum_is_faster():
-    X, y, _ = draw(40, 30)
-    slow, fast = (
-        sp.run(X, y, sp.Squared(), sp.Lasso(0.02), algorithm, n_iter=200).objective[-1]
-        for algorithm in (sp.ProximalGradient(), sp.FISTA())
-    )
-    assert fast < slow
-
-
-@pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("q", [0.5, 0.8])
-def test_limit_is_that_of_quantile_regressor(q, intercept):
-    """Linear programs converge slowly, at a rate that depends on the data: a benign one here."""
-    X, y, _ = draw(60, 6, seed=3)
-    y, alpha = y + 2, 0.05
-    theirs = QuantileRegressor(quantile=q, alpha=alpha, fit_intercept=intercept).fit(X, y)
-    lam = alpha * np.sqrt(60)
-    best = sp.Quantile(q).value(y - theirs.predict(X)) + lam * np.abs(theirs.coef_).sum()
-    problems = [(sp.Quantile(q), lam, best)]
-    if q == 0.5:
-        problems.append((sp.LAD(), 2 * lam, 2 * best))
-    for loss, lam, least in problems:
-        path = sp.run(X, y, loss, sp.Lasso(lam), n_iter=10_000, fit_intercept=intercept)
-        np.testing.assert_allclose(path.objective[-1], least, rtol=1e-9)
-        np.testing.assert_allclose(path.coef[-1], theirs.coef_, atol=1e-5)
-        np.testing.assert_allclose(path.intercept[-1], theirs.intercept_, atol=1e-5)
 
 
 @pytest.mark.parametrize("algorithm", ["chambolle-pock", "linearized-admm", "fista"])

@@ -112,17 +112,6 @@ def test_quadratic_forms_are_those_of_the_singular_vectors(shape, fit_intercept)
         assert weights @ found.moments == pytest.approx(expected @ right)
 
 
-@everywhere
-@pytest.mark.parametrize("of_rows", [False, True], ids=["columns", "rows"])
-@INTERCEPT
-def test_gram_matrices(of_rows, fit_intercept):
-    X, y, _ = draw(12, 7)
-    path = sp.run(X + 3.0, y, sp.Squared(), sp.Ridge(1.0), n_iter=1, fit_intercept=fit_intercept)
-    dense = path.design.matmat(np.eye(7 + fit_intercept))
-    expected = dense @ dense.T if of_rows else dense.T @ dense
-    np.testing.assert_allclose(path.design.gram(of_rows), expected, atol=1e-10)
-
-
 @pytest.mark.parametrize(
     ("loss", "penalty"),
     [

@@ -3,13 +3,11 @@
 import re
 from dataclasses import dataclass
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.linear_model import ElasticNet, Lasso, QuantileRegressor, Ridge
 
-from backends import everywhere, seen, sp
+from backends import everywhere, sp
 from problems import ALGORITHM_EXAMPLES, PENALTY_EXAMPLES, SOME_LOSSES, draw, handles, responses
 from steinpath.problem._penalties import Penalty
 
@@ -18,28 +16,6 @@ LOSSES = pytest.mark.parametrize("loss", SOME_LOSSES.values(), ids=SOME_LOSSES)
 LAD = sp.LAD()
 CHAMBOLLE_POCK = sp.ChambollePock()
 FRACTIONS = np.random.default_rng(1).uniform(0.1, 3, 40)
-
-# The losses of one observation, written out once more; that of the square root is a square.
-RHO = {
-    "lad": lambda r, loss: np.abs(r),
-    "square_root": lambda r, loss: r**2,
-    "quantile": lambda r, loss: np.where(r > 0, loss.q * r, (loss.q - 1) * r),
-    "huber": lambda r, loss: np.where(
-        np.abs(r) < loss.delta, r**2 / 2, loss.delta * (np.abs(r) - loss.delta / 2)
-    ),
-    "epsilon_insensitive": lambda r, loss: np.maximum(np.abs(r) - loss.eps, 0),
-    "squared": lambda r, loss: r**2 / 2,
-    # of labels times residuals
-    "hinge": lambda r, loss: np.maximum(r, 0),
-    "squared_hinge": lambda r, loss: np.maximum(r, 0) ** 2 / 2,
-    "logistic": lambda r, loss: np.logaddexp(0, r - 1),
-}
-
-
-def rho(loss, y, fitted):
-    """Loss of each observation."""
-    r = y - fitted
-    return RHO[loss.name](y * r if loss.margin else r, loss)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,14 +101,6 @@ def test_many_columns_and_rows():
     assert_counts_are_copies(*problem(60, 50), sp.LAD(), penalty, fit_intercept=True)
 
 
-def test_the_same_alpha_in_scikit_learns_units():
-    X, y, counts = problem(15, 7)
-    every, alpha = np.repeat(np.arange(15), counts), 0.1
-    weighted = sp.run(X, y, sp.LAD(), sp.Lasso(alpha * np.sqrt(15)), sample_weight=counts)
-    copied = sp.run(X[every], y[every], sp.LAD(), sp.Lasso(alpha * np.sqrt(len(every))))
-    np.testing.assert_allclose(weighted.coef, copied.coef, atol=1e-10)
-
-
 @LOSSES
 @pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["double", "single"])
 def test_intercepts_start_where_those_of_copies_do(loss, dtype):
@@ -151,24 +119,6 @@ def test_intercepts_start_where_those_of_copies_do(loss, dtype):
         ]
         weighted, copied = (float(path.intercept[0]) for path in start)
         assert weighted == pytest.approx(copied, abs=100 * float(np.finfo(dtype).eps)), (y, counts)
-
-
-@everywhere
-@LOSSES
-def test_intercepts_start_at_the_least_weighted_loss(loss):
-    rng = np.random.default_rng(0)
-    y, weights = responses(loss, rng.standard_normal(40)), FRACTIONS / FRACTIONS.mean()
-    if loss == sp.Hinge():  # which tells no more than the class of most rows
-        weights = weights * np.where(y > 0, 2.0, 1.0)
-
-    def total(constants):
-        return weights @ rho(loss, y[:, None], constants)
-
-    loss = seen(loss)
-    start = loss.location(y, weights)
-    grid = np.append(np.linspace(-3, 3, 2001), y)
-    assert total(np.array([start]))[0] <= total(grid).min() + 1e-12
-    assert start != pytest.approx(loss.location(y), abs=1e-3)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -206,96 +156,6 @@ def test_equal_weights_are_none(loss, intercept):
 # ------------------------------------------------------------------------------------------------
 # The objective, and its minimum
 # ------------------------------------------------------------------------------------------------
-
-
-@everywhere
-@LOSSES
-@INTERCEPT
-def test_objective_is_the_weighted_one(loss, intercept):
-    X, y, _ = problem(40, 6, loss=loss)
-    path = sp.run(
-        X, y, loss, sp.Lasso(0.3), n_iter=10, fit_intercept=intercept, sample_weight=FRACTIONS
-    )
-    fitted = path.coef @ X.T + path.intercept[:, None]
-    total = rho(loss, y, fitted) @ (FRACTIONS / FRACTIONS.mean())
-    total = np.sqrt(total) if loss.name == "square_root" else total / np.sqrt(40)
-    expected = total + 0.3 * np.abs(path.coef).sum(axis=1)
-    np.testing.assert_allclose(path.objective, expected, rtol=1e-12)
-
-
-def convex(loss, r, weights, n):
-    rho = {
-        "lad": lambda: cp.abs(r),
-        "quantile": lambda: cp.maximum(loss.q * r, (loss.q - 1) * r),
-        "huber": lambda: cp.huber(r, loss.delta) / 2,
-        "epsilon_insensitive": lambda: cp.pos(cp.abs(r) - loss.eps),
-        "squared": lambda: cp.square(r) / 2,
-        "hinge": lambda: cp.pos(r),
-        "squared_hinge": lambda: cp.square(cp.pos(r)) / 2,
-        "logistic": lambda: cp.logistic(r - 1),
-    }
-    if loss.name == "square_root":
-        return cp.norm(cp.multiply(np.sqrt(weights), r))
-    return weights @ rho[loss.name]() / np.sqrt(n)
-
-
-@LOSSES
-@INTERCEPT
-def test_limit_has_the_least_weighted_loss(loss, intercept):
-    """Against an interior-point solver; some curvature makes linear programs converge, too."""
-    n, p = 40, 6
-    X, y, _ = problem(n, p, loss=loss)
-    b, c = cp.Variable(p), cp.Variable()
-    r = y - X @ b - (c if intercept else 0)
-    r = cp.multiply(y, r) if loss.margin else r
-    term = 0.3 * cp.norm1(b) + 0.15 * cp.sum_squares(b)
-    objective = convex(loss, r, FRACTIONS / FRACTIONS.mean(), n) + term
-    best = cp.Problem(cp.Minimize(objective)).solve(cp.CLARABEL)
-    kinks = loss.name in ("lad", "quantile", "epsilon_insensitive", "hinge")
-    how = {"n_iter": 1500 if kinks else 400, "fit_intercept": intercept}
-    path = sp.run(X, y, loss, sp.ElasticNet(0.6), **how, sample_weight=FRACTIONS)
-    assert path.objective[-1] == pytest.approx(best, rel=1e-5 if kinks else 1e-7)
-    assert np.abs(path.coef[-1] - b.value).max() < 0.01
-    unweighted = sp.run(X, y, loss, sp.ElasticNet(0.6), **how)
-    assert np.abs(unweighted.coef[-1] - b.value).max() > 0.02
-
-
-@INTERCEPT
-def test_limits_are_those_of_scikit_learn(intercept):
-    n, alpha = 40, 0.1
-    X, y, _ = problem(n, 6, seed=3)
-    lam, how = alpha * np.sqrt(n), {"fit_intercept": intercept}
-    for penalty, theirs in (
-        (sp.Lasso(lam), Lasso(alpha, tol=1e-12, **how)),
-        (sp.ElasticNet(lam, 0.3), ElasticNet(alpha, l1_ratio=0.3, tol=1e-12, **how)),
-        (sp.Ridge(lam), Ridge(alpha * n, **how)),
-    ):
-        theirs.fit(X, y, sample_weight=FRACTIONS / FRACTIONS.mean())
-        path = sp.run(X, y, sp.Squared(), penalty, n_iter=600, sample_weight=FRACTIONS, **how)
-        np.testing.assert_allclose(path.coef[-1], theirs.coef_, atol=1e-7)
-        np.testing.assert_allclose(path.intercept[-1], theirs.intercept_, atol=1e-7)
-
-
-@INTERCEPT
-def test_limit_is_that_of_quantile_regressor(intercept):
-    n, alpha = 40, 0.1
-    X, y, _ = problem(n, 6, seed=3)
-    theirs = QuantileRegressor(quantile=0.7, alpha=alpha, fit_intercept=intercept)
-    theirs.fit(X, y, sample_weight=FRACTIONS)
-    r, lam = y - theirs.predict(X), alpha * np.sqrt(n)
-    best = RHO["quantile"](r, sp.Quantile(0.7)) @ FRACTIONS / FRACTIONS.mean() / np.sqrt(n)
-    best += lam * np.abs(theirs.coef_).sum()
-    path = sp.run(
-        X,
-        y,
-        sp.Quantile(0.7),
-        sp.Lasso(lam),
-        n_iter=4000,
-        fit_intercept=intercept,
-        sample_weight=FRACTIONS,
-    )
-    assert path.objective[-1] == pytest.approx(best, rel=1e-4)
-    assert path.objective.min() >= best - 1e-9
 
 
 # ------------------------------------------------------------------------------------------------

@@ -348,7 +348,7 @@ def changed(**entries):
 
 BAD_LABELS = {
     "0 and 1": ((GOOD + 1) / 2, r"labels y of -1 and 1, got 0, 1: use numpy.where\(y == positive"),
-    "three": (np.arange(N) % 3 - 1.0, "labels y of -1 and 1, got -1, 0, 1: sp.PathClassifier"),
+    "three": (np.arange(N) % 3 - 1.0, "labels y of -1 and 1, got -1, 0, 1: use sp.PathClassifier"),
     "many": (
         np.arange(N) - 0.5,
         "labels y of -1 and 1, got -0.5, 0.5, 1.5, 2.5, …: use sp.PathClass",
@@ -359,7 +359,7 @@ BAD_LABELS = {
     "other class": (-np.ones(N), "two classes, but all labels y are -1"),
     "one member": (
         np.where(np.arange(N) == 4, 1.0, -1.0),
-        "requires at least 2 rows of each class, but class 1 has 1: leaving it out",
+        "requires at least 2 rows of each class, but class 1 has 1; holding it out",
     ),
 }
 

@@ -241,11 +241,10 @@ def _responses(
     few = min(max(counts), width)
     times = max(1, width // min(sum(counts), width))
     for k in range(0, max(counts), few):
-        some = slice(k, k + few)
-        parts = {
-            name: _Stream(stream.probes[:, some], [reader[:, some] for reader in stream.readers])
-            for name, stream in streams.items()
-        }
+        parts = {}
+        for m, (name, (probes, readers)) in zip(counts, streams.items(), strict=True):
+            some = slice(min(k, m), min(k + few, m))
+            parts[name] = _Stream(probes[:, some], [reader[:, some] for reader in readers])
         for first in range(1, N + 1, times):
             last = min(first + times, N + 1)
             readings = itertools.chain(*_impulse_readings(linearization, parts, first, last))
