@@ -19,7 +19,9 @@ from formal import dual_jacobians
 from problems import ALGORITHM_EXAMPLES, PENALTY_EXAMPLES
 from steinpath._support.validation import check_rng, spawned
 from steinpath.design._base import Design
+from steinpath.design._dense import DenseDesign
 from steinpath.design._memmap import BlockDesign, BlockSizes
+from steinpath.design._transformed import ScaledDesign
 from steinpath.inference import _debias
 from steinpath.inference._estimate_intervals import intervals_along
 from steinpath.inference._scores import nodewise_scores, residual_scores
@@ -203,11 +205,6 @@ def test_directions_that_are_left_out_do_not_matter(monkeypatch):
     assert np.sqrt(np.mean(error**2)) < 0.05 + 2 * np.sqrt(np.mean(noise**2))
 
 
-# ------------------------------------------------------------------------------------------------
-# Monte Carlo error
-# ------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def noisy_path():
     X, y, _ = drawn(120, 60, noise="t2", size=2.0)
@@ -348,55 +345,12 @@ def test_units_of_the_response(problem, how, t):
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_units_of_all_columns(problem, how):
-    X, y = problem
-    plain = fitted(X, y, algorithm=sp.ChambollePock(0.3, 0.5))
-    scaled = sp.run(100 * X, y, sp.LAD(), sp.Lasso(20.0), sp.ChambollePock(0.3, 0.5e-4), n_iter=25)
-    np.testing.assert_allclose(100 * scaled.coef, plain.coef, rtol=1e-8, atol=1e-10)
-    options = HOW[how](20)
-    truth = sp.coefficient_intervals(plain, 12, rng=0, **options)
-    if how == "covariance":
-        options["covariance"] = options["covariance"] * 1e4
-    found = sp.coefficient_intervals(scaled, 12, rng=0, **options)
-    assert_same(found, truth, rtol=1e-5, scale=0.01)
-
-
-@pytest.mark.parametrize("how", HOW)
 def test_means_of_columns_do_not_matter_with_an_intercept(problem, how):
     X, y = problem
     shifted = X + np.linspace(-5, 5, 20)
     paths = [fitted(each, y + 7 * (each is shifted), fit_intercept=True) for each in (X, shifted)]
     truth, found = (sp.coefficient_intervals(path, 12, rng=0, **HOW[how](20)) for path in paths)
     assert_same(found, truth, rtol=1e-4)
-
-
-@pytest.mark.parametrize("how", ["residuals", "node-wise lasso"])
-def test_the_order_of_rows_and_features_does_not_matter(problem, how, monkeypatch):
-    X, y = problem
-    rng = np.random.default_rng(0)
-    rows, columns = rng.permutation(90), rng.permutation(20)
-    signs = Design.signs
-
-    def moved(self, rng, *shape):
-        """The same sign for the same row."""
-        drawn = signs(self, rng, *shape)
-        return drawn[rows] if shape[0] == 90 else drawn
-
-    truth = sp.coefficient_intervals(fitted(X, y), 12, rng=0, **HOW[how](20))
-    monkeypatch.setattr(Design, "signs", moved)
-    path = fitted(X[rows][:, columns], y[rows])
-    found = sp.coefficient_intervals(path, 12, rng=0, **HOW[how](20))
-    back = np.argsort(columns)
-    for name in FIELDS:
-        np.testing.assert_allclose(
-            getattr(found, name)[back],
-            getattr(truth, name),
-            rtol=2e-4,
-            atol=2e-4 * np.max(getattr(truth, name)),
-        )
-    asked = sp.coefficient_intervals(path, 12, features=back[[4, 2]], rng=0, **HOW[how](20))
-    np.testing.assert_allclose(asked.estimate, truth.estimate[[4, 2]], rtol=0.05, atol=0.02)
-    np.testing.assert_array_equal(asked.features, back[[4, 2]])
 
 
 def contained(X, y, container, tmp_path):
@@ -407,6 +361,9 @@ def contained(X, y, container, tmp_path):
         return torch.asarray(X), torch.asarray(y), 1e-5
     if container == "float32":
         return X.astype(np.float32), y.astype(np.float32), 1e-2
+    if container == "scaled":
+        scale = np.arange(1.0, X.shape[1] + 1)
+        return ScaledDesign(DenseDesign(X * scale), scale), y, 1e-5
     on_disk = np.memmap(tmp_path / "X", dtype=float, mode="w+", shape=X.shape)
     on_disk[:] = X
     on_disk.flush()
@@ -416,7 +373,7 @@ def contained(X, y, container, tmp_path):
 
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("container", ["sparse", "torch", "float32", "disk"])
+@pytest.mark.parametrize("container", ["sparse", "torch", "float32", "scaled", "disk"])
 def test_the_container_does_not_matter(problem, how, intercept, container, tmp_path):
     X, y = problem
     X = X * (np.random.default_rng(3).random(X.shape) < 0.6)
@@ -581,11 +538,6 @@ def test_discoveries_are_false_at_the_nominal_rate(how):
     assert chosen[:, coef != 0].mean() > 0.5
 
 
-# ------------------------------------------------------------------------------------------------
-# Coefficients that are not identified
-# ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("scores", ["residuals", "node-wise lasso"])
 @pytest.mark.parametrize("fault", ["constant", "copy"])
@@ -607,12 +559,9 @@ def test_coefficients_that_are_not_identified_have_no_interval(scores, fault, in
     assert f"(columns {', '.join(map(str, bad))})" in warning
     # all others as if the column were not there
     plain = fitted(np.delete(faulty, 4, axis=1), y, fit_intercept=intercept)
-    keep = [j - (j > 4) for j in good]
+    truth = sp.coefficient_intervals(plain, 10, good - (good > 4), scores=scores, rng=0)
     if fault == "constant":
-        truth = sp.coefficient_intervals(plain, 10, keep, scores=scores, rng=0)
         assert np.all(np.abs(found.estimate[good] - truth.estimate) < 0.35 * truth.stderr)
-    else:
-        truth = sp.coefficient_intervals(plain, 10, keep, scores=scores, rng=0)
     np.testing.assert_allclose(found.stderr[good], truth.stderr, rtol=0.15)
 
 
@@ -721,24 +670,17 @@ def test_the_default_iterate_does_not_depend_on_what_else_is_asked_for():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"t": 0}, ValueError, "t must be"),
         ({"t": 26}, ValueError, "t must be"),
         ({"t": 1.5}, (TypeError, ValueError), "t must be"),
         ({"level": 0}, ValueError, "level must be"),
-        ({"level": 1}, ValueError, "level must be"),
         ({"level": "high"}, TypeError, "level must be"),
         ({"features": [20]}, ValueError, "features must be from 0 to 19; got 20"),
-        ({"features": [-21]}, ValueError, "features must be from 0 to 19; got -21"),
         ({"features": []}, ValueError, "features must be column indices of X"),
         ({"features": [0.5]}, ValueError, "features must be column indices of X"),
-        ({"features": ["a"]}, ValueError, "features must be column indices of X"),
-        ({"features": [[0]]}, ValueError, "features must be column indices of X"),
         ({"features": np.ones(19, bool)}, ValueError, "features must be column indices of X"),
-        ({"features": np.zeros(20, bool)}, ValueError, "features must be column indices of X"),
         ({"covariance": np.eye(3)}, ValueError, r"covariance has shape \(3, 3\)"),
         ({"precision": np.eye(3)}, ValueError, r"precision has shape \(3, 3\)"),
         ({"covariance": np.ones((20, 20))}, ValueError, "covariance is singular"),
-        ({"covariance": np.diag([0.0, *[1] * 19])}, ValueError, "covariance is singular"),
         ({"precision": np.diag([0.0, *[1] * 19])}, ValueError, "positive diagonal"),
         ({"covariance": -np.eye(20)}, ValueError, "not positive semidefinite"),
         ({"covariance": np.eye(20), "precision": np.eye(20)}, ValueError, "not both"),
@@ -832,8 +774,8 @@ def test_discoveries_are_those_of_benjamini_and_hochberg(intervals, seed):
 def test_tables(intervals):
     columns = ["feature", "estimate", "stderr", "lower", "upper", "pvalue"]
     assert list(intervals.to_dict()) == columns
-    named = replace(intervals, names=tuple(f"x{j}" for j in range(30)))
-    for given, feature in ((intervals, list(range(30))), (named, [f"x{j}" for j in range(30)])):
+    names = [f"x{j}" for j in range(30)]
+    for given, feature in ((intervals, [*range(30)]), (replace(intervals, names=names), names)):
         for library, module in ((None, pd), ("pandas", pd), ("polars", pl)):
             frame = given.to_frame(library)
             assert type(frame) is module.DataFrame
@@ -851,8 +793,6 @@ def test_frames_need_a_library(intervals, monkeypatch):
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(ImportError, match=r"pandas or polars; install it, or use to_dict"):
         intervals.to_frame()
-    with pytest.raises(ImportError, match="needs pandas"):
-        intervals.to_frame("pandas")
 
 
 def test_columns_that_were_scaled(intervals):

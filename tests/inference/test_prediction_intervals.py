@@ -122,30 +122,16 @@ def test_of_one_model_bounds_are_quantiles_of_residuals(symmetric):
     np.testing.assert_allclose(centred.interval(X, 0.9), expected)
 
 
-def test_low_levels_contain_the_median_of_the_predictions():
-    # three models far apart, residuals of nearly nothing
-    intervals = PredictionIntervals(
-        np.zeros((3, 1)), [0.0, 10.0, 20.0], np.arange(9) % 3, np.full(9, 0.1)
-    )
-    for level in (0.05, 0.2, 0.4):
-        low, high = intervals.interval([[0.0]], level)[0]
-        assert low <= 10.0 <= high
-
-
 def test_conformalised_quantiles_are_those_of_the_definition():
     """Romano et al. (2019), equations (6) to (8), with the fold models of each row."""
     rng = np.random.default_rng(9)
     lower, upper, X = drawn(rng, n=39), drawn(rng, n=39, n_folds=3), rng.normal(size=(8, P))
     for high in (upper, replace(upper, fold=lower.fold % 3)):
-        left, right = lower.predict(X), high.predict(X)
-        scores = [max(-low, up) for low, up in zip(lower.residuals, high.residuals, strict=True)]
-        expected = []
-        for m in range(len(X)):
-            folds = list(zip(lower.fold, high.fold, scores, strict=True))
-            down = sorted(left[m, k] - score for k, _, score in folds)
-            up = sorted(right[m, k] + score for _, k, score in folds)
-            middle = np.median([(left[m, k] + right[m, j]) / 2 for k, j, _ in folds])
-            expected.append((min(down[4 - 1], middle), max(up[-4], middle)))
+        left, right = lower.predict(X)[:, lower.fold], high.predict(X)[:, high.fold]
+        scores = np.maximum(-lower.residuals, high.residuals)
+        middle = np.median((left + right) / 2, axis=1)
+        down, up = np.sort(left - scores)[:, 4 - 1], np.sort(right + scores)[:, -4]
+        expected = np.column_stack([np.minimum(down, middle), np.maximum(up, middle)])
         np.testing.assert_allclose(conformalised_quantiles(lower, high, X, 0.9), expected)
 
 
@@ -355,28 +341,13 @@ def test_few_residuals_are_not_thinned(n_folds, most):
     assert intervals.thinned(most) is intervals
 
 
-def test_thinned_keeps_the_one_model():
-    rng = np.random.default_rng(7)
-    intervals = PredictionIntervals(
-        np.zeros((1, P)), [0.0], np.zeros(500, int), rng.normal(size=500), True, (np.ones(P), 2.0)
-    )
-    X = rng.normal(size=(3, P))
-    found = intervals.thinned(100).interval(X, 0.9)
-    np.testing.assert_allclose(found.mean(axis=1), X.sum(axis=1) + 2.0)
-
-
-def test_pickles_and_arrays_of_other_types():
+def test_pickles_and_lists():
     rng = np.random.default_rng(8)
     intervals, X = drawn(rng), rng.normal(size=(3, P))
-    again = pickle.loads(pickle.dumps(intervals))
-    np.testing.assert_array_equal(again.interval(X), intervals.interval(X))
-    lists = PredictionIntervals(
-        intervals.coef.tolist(),
-        intervals.intercept.tolist(),
-        intervals.fold.tolist(),
-        intervals.residuals.tolist(),
-    )
-    np.testing.assert_array_equal(lists.interval(X), intervals.interval(X))
+    names = "coef", "intercept", "fold", "residuals"
+    lists = PredictionIntervals(*(getattr(intervals, name).tolist() for name in names))
+    for other in (lists, pickle.loads(pickle.dumps(intervals))):
+        np.testing.assert_array_equal(other.interval(X), intervals.interval(X))
 
 
 # ------------------------------------------------------------------------------------------------
@@ -455,14 +426,10 @@ def test_parts_that_do_not_fit_are_refused(changes, message):
         PredictionIntervals(**parts | changes)
 
 
-@pytest.mark.parametrize("most", [0, -3])
-def test_numbers_of_residuals_to_keep_that_are_none_are_refused(most):
-    with pytest.raises(ValueError, match=f"most must be at least 1, got {most}"):
-        drawn(np.random.default_rng(0)).thinned(most)
-
-
-def test_quantiles_of_other_rows_are_refused():
+def test_other_arguments_are_refused():
     rng = np.random.default_rng(0)
     first, second = drawn(rng, n=50), drawn(rng, n=60)
     with pytest.raises(ValueError, match="residuals of the same rows, got 50 and 60"):
         conformalised_quantiles(first, second, np.zeros((1, P)))
+    with pytest.raises(ValueError, match="most must be at least 1, got 0"):
+        first.thinned(0)
