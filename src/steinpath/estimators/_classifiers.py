@@ -108,15 +108,10 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         return parts
 
     def _together(
-        self,
-        fitted: list[PathEstimator],
-        parts: Sequence[Part],
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        groups: Any,
+        self, fitted: list[PathEstimator], parts: Sequence[Part], *data: Any
     ) -> dict[str, Any]:
-        found = super()._together(fitted, parts, X, y, sample_weight, groups)
+        found = super()._together(fitted, parts, *data)
+        X, y, sample_weight, groups = data
         for name in ("coef_", "intercept_"):  # these have an axis of length 1 for the class
             found[name] = found[name][:, 0, ...]
         classes, codes = read_labels(y, type(self).__name__)
@@ -352,17 +347,16 @@ def _labels_beside(classes: np.ndarray, coef: Array) -> Array:
 
 def _check_counts(classes: np.ndarray, codes: np.ndarray, sample_weight: Any, name: str) -> None:
     """Raise an error for classes with fewer than two rows of positive weight."""
-    weights = None
+    weighted = ""
     if sample_weight is not None:
+        weighted = " with a positive sample_weight"
         weights = np.asarray(_on_host("sample_weight", sample_weight))
-    if weights is not None and weights.shape == codes.shape and weights.dtype.kind in "iufb":
-        codes = (
-            codes[weights > 0] if (weights > 0).any() else codes
-        )  # otherwise another check raises
+        usable = weights.shape == codes.shape and weights.dtype.kind in "iufb"
+        if usable and (weights > 0).any():  # otherwise another check raises
+            codes = codes[weights > 0]
     counts = np.bincount(codes, minlength=len(classes))
     if counts.min() < 2:
         label, least = classes.tolist()[int(counts.argmin())], int(counts.min())
-        weighted = "" if weights is None else " with a positive sample_weight"
         raise ValueError(
             f"{name} needs at least 2 rows of each class, but class {label!r} has "
             f"{least}{weighted}; drop it, or merge it with another class"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -49,6 +50,7 @@ class ColumnSummary(NamedTuple):
     features: int
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Encode a data frame with numbers, dates, categories and missing values as a matrix.
 
@@ -117,26 +119,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     1 missing value in 1 column was replaced with medians and most frequent levels
     """
 
-    def __init__(
-        self,
-        *,
-        categories: Sequence[str] = (),
-        drop: Sequence[str] = (),
-        keep: Sequence[str] = (),
-        missing: str = "impute",
-        decimal: str | None = None,
-        thousands: str | None = None,
-        na: Sequence[str] = (),
-        date_format: str | None = None,
-    ):
-        self.categories = categories
-        self.drop = drop
-        self.keep = keep
-        self.missing = missing
-        self.decimal = decimal
-        self.thousands = thousands
-        self.na = na
-        self.date_format = date_format
+    categories: Sequence[str] = ()
+    drop: Sequence[str] = ()
+    keep: Sequence[str] = ()
+    missing: str = "impute"
+    decimal: str | None = None
+    thousands: str | None = None
+    na: Sequence[str] = ()
+    date_format: str | None = None
 
     def fit(self, X: Any, y: Any = None) -> TableEncoder:
         """Learn how columns become features.
@@ -266,27 +256,28 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if both := sorted({*drop} & {*keep}):
             raise DataError(f"{both[0]!r} cannot be both dropped and kept")
         seen = {name: facts[name] for name in names if name not in (*drop, *categories)}
-        negative = "in column {name!r}, {value!r:.60} is a negative number"
         notes = [
-            Message(negative, name=name, value=known.negative)
-            for name, known in seen.items()
-            if known.negative
+            Message(
+                "in column {name!r}, {value!r:.60} is a negative number", name=name, value=value
+            )
+            for name, value in ((name, known.negative) for name, known in seen.items())
+            if value
         ]
         notes += as_notes(columns.remarks_about(seen))
         used, summary, dropped = list[Column](), list[ColumnSummary](), list[Remark]()
-        for position, (name, known) in enumerate((name, facts[name]) for name in names):
-            found: Column | Remark | None = None
+        for position, name in enumerate(names):
+            known, found = facts[name], None
             if name in drop:
                 found = Remark(name, "as requested", "", "")
             elif name not in (*categories, *keep):
                 found = columns.identifier(name, position, known)
-            found = found or columns.fit_column(name, known, impute)
-            if isinstance(found, Column):
-                used.append(found)
-                about = found.kind, columns.describe(known), known.gaps, len(found.features)
+            column = found or columns.fit_column(name, known, impute)
+            if isinstance(column, Column):
+                used.append(column)
+                about = column.kind, columns.describe(known), known.gaps, len(column.features)
             else:
-                dropped += [found] * bool(found.one)
-                about = "dropped", found.key, known.gaps, 0
+                dropped += [column] * bool(column.one)
+                about = "dropped", column.key, known.gaps, 0
             summary += [ColumnSummary(name, *about)] * (position < MOST_SUMMARIES)
         notes += as_notes(dropped)
         if not used:
@@ -332,12 +323,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         known = isinstance(given, dict) and set(given) <= set(cls().get_params())
         require(known, "the parameters of an encoder", "be those of TableEncoder", given)
         used = [*map(columns.column_from_json, listed)]
-        names = found.get("names", [column.name for column in used])
+        own = [column.name for column in used]
+        names = found.get("names", own)
         require(isinstance(names, list), "the names of an encoder", "be a list", names)
         for name in names:
             require_text("the name of a column", name)
-        cells.check_names([column.name for column in used])
-        refuse_unknown(cells.check_names(names), (column.name for column in used))
+        cells.check_names(own)
+        refuse_unknown(cells.check_names(names), own)
         encoder = cls(**given)
         known = encoder.missing in ("impute", "error")
         require(known, "missing", "be impute or error", encoder.missing)

@@ -73,12 +73,9 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
     def predict_interval(self, X: Any, level: float = 0.9) -> Array:
         """Return prediction intervals.
 
-        The method is CV+ (Barber, Candès, Ramdas and Tibshirani, 2021), or the jackknife+ if the
-        risk was estimated by leave-one-out: it combines the out-of-fold models with their residuals
-        on the held-out rows. If new rows are exchangeable with the training rows, the coverage is
-        at least ``2 * level - 1``, less a term of order ``1 / sqrt(n)``; in practice it is close to
-        `level`. See `steinpath.Tuning.predict_interval`. If `groups` were passed to `fit`, the
-        intervals are for rows of new groups.
+        The method is CV+, or the jackknife+ if the risk was estimated by leave-one-out, with the
+        coverage stated in `steinpath.Tuning.predict_interval`. If `groups` were passed to `fit`,
+        the intervals are for rows of new groups.
 
         With several quantiles, the smallest and the largest are conformalised [1]_: both ends of
         the interval between them are moved by the same amount, a quantile of the signed distances
@@ -248,14 +245,13 @@ class PathRegressor(Regressor, GeneralEstimator):
     loss : str or Loss, default="lad"
         "lad", "square_root", "quantile", "huber", "epsilon_insensitive" or "squared"; or a loss
         object such as ``sp.Quantile(0.9)``. By name, widths are in robust standard deviations of y
-        (median absolute deviation / 0.6745, see `y_scale_`): 1.35 for the ``delta`` of Huber, 0.1
-        for ``eps``. In an object such as ``sp.Huber(20.0)`` they are in units of y.
+        (see `y_scale_`): 1.35 for the ``delta`` of Huber, 0.1 for ``eps``. In an object such as
+        ``sp.Huber(20.0)`` they are in units of y.
     penalty : str or callable, default="lasso"
         "lasso", "ridge", "elastic_net", "mcp", "scad" or "none"; or a function of ``lam`` such as
         ``functools.partial(sp.MCP, gamma=2.5)`` or ``partial(sp.GroupLasso, groups=...)``.
     loss_params : dict, default=None
-        Parameters of a loss that is given by name: ``{"delta": 2.0}`` for Huber, in robust standard
-        deviations of y.
+        Parameters of a loss that is given by name, such as ``{"delta": 2.0}`` for Huber.
     penalty_params : dict, default=None
         Parameters of a penalty that is given by name, such as ``{"gamma": 2.5}`` for MCP.
     alpha : "auto", float or array-like, default="auto"
@@ -284,8 +280,8 @@ class PathRegressor(Regressor, GeneralEstimator):
         The algorithm, such as ``sp.ChambollePock()``. None uses
         ``sp.HalpernPDHG(ratio="auto", warmup=10)``.
     test_loss : None, str, Loss or callable, default=None
-        The scoring loss, whose expectation is the risk. None uses the one that matches the training
-        loss; see `steinpath.estimate_risk`. Widths of losses given by name are those of the
+        The scoring loss, whose expectation is the risk; see `steinpath.estimate_risk`. None uses
+        the one that matches the training loss. Widths of losses given by name are those of the
         training loss if it has one, and else the default in robust standard deviations of y.
     method : str or None, default="auto"
         How the risk is estimated, as for `steinpath.tune`. None estimates no risk, which requires a
@@ -296,17 +292,16 @@ class PathRegressor(Regressor, GeneralEstimator):
         Number of rows whose exact leave-one-out refits check the estimate, or "folds" for ten
         folds; 0 for no audit. See `steinpath.tune`.
     cv : int, splitter or iterable, default=None
-        How rows are held out: a number of folds, a scikit-learn splitter such as
-        ``TimeSeriesSplit(5)``, or pairs of arrays with the indices of training and test rows. See
-        `steinpath.tune`. Group labels are passed to `fit`.
+        How rows are held out, as for `steinpath.tune`: a number of folds, a splitter such as
+        ``TimeSeriesSplit(5)``, or pairs of arrays with the indices of training and test rows.
     rule : {"min", "one_se"}, default="min"
         "one_se" selects the largest ``alpha`` whose risk is within one standard error of the
-        minimum; see `steinpath.tune`.
+        minimum.
     tol : float, default=1e-3
         With ``select="last"``, a `ConvergenceWarning` is issued if the duality gap of the last
-        iterate (see `steinpath.Path`) exceeds this share of its objective. If the gap is not known,
-        as for user-defined losses, the share is that of the standard deviation of y by which fitted
-        values changed in the last tenth of the iterations.
+        iterate exceeds this share of its objective; if the gap is not known, as for user-defined
+        losses, if fitted values changed by more than this share of the standard deviation of y in
+        the last tenth of the iterations.
     warm_start : bool, default=False
         Whether to keep the paths, so that a refit to the same data with a larger ``n_iter``
         continues them, with the same result as a new fit. Any other refit starts from zero; so does
@@ -357,9 +352,8 @@ class PathRegressor(Regressor, GeneralEstimator):
     stop_ : {"risk", "limit", "n_iter", "interrupted"}
         Why the iterations ended; see `steinpath.Tuning`.
     tuning_ : Tuning
-        The whole search: path and risk of every ``alpha`` for the standardised columns, plots and
-        comparisons. It takes much memory and is therefore not kept: at first access the search is
-        run again, which takes as long as the fit. Not available for a pickled or copied model.
+        The whole search for the standardised columns. It takes much memory and is not kept: at
+        first access the search is run again. Not available for a pickled or copied model.
     loss_ : Loss
         The loss, with its parameter in units of y.
     penalty_ : Penalty
@@ -367,8 +361,8 @@ class PathRegressor(Regressor, GeneralEstimator):
     scale_ : ndarray of shape (n_features,)
         Divisors of the columns: ``coef_ * scale_`` are coefficients per standard deviation.
     y_scale_ : float
-        Robust standard deviation of y, or its standard deviation if that is zero: the unit of the
-        parameters of losses that are given by name.
+        Robust standard deviation of y (median absolute deviation / 0.6745), or its standard
+        deviation if that is zero: the unit of the parameters of losses that are given by name.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -473,8 +467,7 @@ class HuberLasso(NamedRegressor):
     Parameters
     ----------
     delta : float, default=1.35
-        Residual from which on the loss is linear, in robust standard deviations of y (median
-        absolute deviation / 0.6745, see `y_scale_`).
+        Residual from which on the loss is linear, in robust standard deviations of y (`y_scale_`).
     """
 
     delta: float = 1.35
