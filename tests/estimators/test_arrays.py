@@ -13,7 +13,7 @@ import torch
 from array_api_compat import device
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
-from sklearn.model_selection import TimeSeriesSplit, cross_val_score
+from sklearn.model_selection import TimeSeriesSplit
 from sklearn.utils import estimator_checks
 
 import steinpath as sp
@@ -263,18 +263,6 @@ def test_models_are_copied_and_saved(data):
     _, found, _, (X, _) = both("numbers", data, TORCH)
     for other in (pickle.loads(pickle.dumps(found)), copy.deepcopy(found)):
         assert torch.equal(other.predict_proba(X), found.predict_proba(X))
-
-
-def test_cross_validation_and_displays(data):
-    pyplot = pytest.importorskip("matplotlib.pyplot")
-    X, y = map(torch.asarray, data)
-    model = sp.LADLasso(**FAST)
-    scores = [cross_val_score(model, *each, cv=3) for each in ((X, y), data)]
-    assert_allclose(*scores, rtol=1e-8)
-    for kind in ("path", "surface"):
-        display = sp.RiskPathDisplay.from_estimator(model.fit(X, y), kind=kind)
-        assert type(display.risk_path) is np.ndarray
-        pyplot.close(display.figure_)
 
 
 # ------------------------------------------------------------------------------------------------

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 from numpydoc.docscrape import NumpyDocString
 from numpydoc.validate import validate
-from sklearn.base import BaseEstimator
 
 import steinpath as sp
 from steinpath.estimators._base import PathEstimator
-from steinpath.estimators._docstrings import documented
 
 ESTIMATORS = sorted(
     name
@@ -104,51 +102,3 @@ def test_numpydoc_finds_nothing_wrong(name):
         ignored = IGNORED if target == f"steinpath.{name}" and name in RESULTS else {"GL01"}
         errors = [error for error in validate(target)["errors"] if error[0] not in ignored]
         assert not [error for error in errors if error[0][:2] in ("GL", "PR", "RT")], target
-
-
-def test_docstrings_are_composed():
-    class General(BaseEstimator):
-        """General.
-
-        Parameters
-        ----------
-        a : int, default=1
-            First.
-        b : int, default=2
-            Second.
-
-        Attributes
-        ----------
-        x_, y_ : float
-            Both.
-        z_ : float
-            Last.
-        """
-
-        def __init__(self, a=1, b=2):
-            pass
-
-    @documented(General, without=("z_",), example=">>> {name}()")
-    class Named(General):
-        """Named.
-
-        Parameters
-        ----------
-        c : int, default=3
-            Third.
-
-        Attributes
-        ----------
-        y_ : int
-            Own.
-        """
-
-        def __init__(self, c=3, b=2):
-            pass
-
-    docstring = NumpyDocString(inspect.getdoc(Named))
-    assert [each.name for each in docstring["Parameters"]] == ["c", "b"]
-    assert [(each.name, each.desc) for each in docstring["Attributes"]] == [("y_", ["Own."])]
-    assert docstring["Examples"] == [">>> Named()"]
-    Named.__doc__ = None  # as with python -OO
-    assert documented(General)(Named).__doc__ is None

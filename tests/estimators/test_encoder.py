@@ -253,13 +253,6 @@ def test_details_of_large_and_long_values():
     assert encoder.columns_[2].fill == 1e308
 
 
-def test_true_and_false_however_they_are_written():
-    for flags in ([True, False, True, True], ["TRUE", "False", "true", "True"]):
-        encoder = TableEncoder()
-        assert encoder.fit_transform({"flag": flags}).ravel().tolist() == [1, 0, 1, 1]
-        assert names(encoder) == ["flag=true"]
-
-
 WRITTEN = {
     "x": ["1", "2.5", "", "4"],
     "day": ["2020-01-01", "2021-05-06", "NA", "1999-12-31"],
@@ -521,11 +514,6 @@ def test_only_what_has_columns_is_a_table():
 def test_what_is_masked_is_missing():
     data = {"a": np.ma.array([1, 2, 4], mask=[False, True, False])}
     assert TableEncoder().fit_transform(data).tolist() == [[1, 0], [2.5, 1], [4, 0]]
-
-
-def test_columns_may_have_the_names_of_methods():
-    called = ("collect", "collect_schema", "column_names", "schema", "columns")
-    assert names(fit(pd.DataFrame({name: [1.5, 2.0] for name in called}))) == list(called)
 
 
 def test_columns_without_a_name_are_numbered_and_names_may_be_numbers():
@@ -817,14 +805,6 @@ def test_places_of_blocks_are_those_of_the_table():
     assert "'x' (1, first in row 3), 'y' (1, first in row 4)" in message
     late = pa.table({"x": ["7", "1,5"]})
     assert "first '1,5' in row 12; use" in refused(encoder.facts, late, 10)
-
-
-def test_columns_with_too_many_levels_are_refused(monkeypatch):
-    monkeypatch.setattr("steinpath.estimators._columns._MOST_COUNTED", 3)
-    encoder, found = TableEncoder(), {}
-    add_facts(found, encoder.facts({"a": ["u", "v"]}))
-    message = refused(add_facts, found, encoder.facts({"a": ["w", "x"]}, 2))
-    assert message.endswith("use drop=['a'] to drop it")
 
 
 # ------------------------------------------------------------------------------------------------

@@ -5,8 +5,6 @@ import functools
 import inspect
 import io
 import pickle
-import subprocess
-import sys
 import warnings
 
 import cvxpy as cp
@@ -29,8 +27,6 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.estimator_checks import (
     check_estimator,
-    check_sample_weight_equivalence_on_dense_data,
-    check_sample_weight_equivalence_on_sparse_data,
 )
 
 import steinpath as sp
@@ -120,14 +116,6 @@ def test_check_estimator(name):
 @pytest.mark.filterwarnings("ignore::UserWarning")  # as above
 def test_check_estimator_with_default_settings(name, settings):
     run_checks(getattr(sp, name)(**settings))
-
-
-@every_estimator
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_weights_are_repetitions_also_long_before_convergence(name):
-    estimator = getattr(sp, name)(n_iter=60)
-    check_sample_weight_equivalence_on_dense_data(name, estimator)
-    check_sample_weight_equivalence_on_sparse_data(name, estimator)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -369,26 +357,6 @@ def test_rule_and_test_loss(data):
         assert model.train_path_[0, 0] == pytest.approx(np.mean((y - np.median(y)) ** 2))
 
 
-@pytest.mark.parametrize(
-    ("loss", "algorithm"),
-    [
-        ("lad", sp.LinearizedADMM()),
-        ("lad", sp.ChambollePock(relaxation=1.5)),
-        ("huber", sp.ProximalGradient()),
-        ("huber", sp.FISTA()),
-    ],
-    ids=repr,
-)
-def test_algorithms_agree(loss, algorithm, data):
-    w = np.linspace(0.5, 2, N)
-    models = [
-        fixed("PathRegressor", loss=loss, alpha=0.2, algorithm=each, n_iter=2000)
-        for each in (None, algorithm)
-    ]
-    coefs = [model.fit(*data, sample_weight=w).coef_ for model in models]
-    assert_allclose(coefs[1], coefs[0], atol=0.01)
-
-
 @unconverged
 def test_random_state(data):
     X, y = draw(400, 40)  # large enough for folds and probes to be drawn
@@ -468,22 +436,6 @@ def test_losses_by_name_have_widths_in_robust_standard_deviations(loss, data):
     # classes keep the units of y
     raw = fixed("PathRegressor", loss=type(model.loss_)(2.0)).fit(X, y)
     assert getattr(raw.loss_, name) == 2.0
-
-
-@unconverged
-@pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "plain"])
-@pytest.mark.parametrize("loss", ["lad", "square_root", "quantile", *WIDTHS])
-def test_units_of_y_do_not_matter_to_losses_by_name(loss, intercept, data):
-    X, y = data
-    settings = {"loss": loss, "fit_intercept": intercept, "algorithm": sp.ChambollePock()}
-    plain = make("PathRegressor", **settings).fit(X, y)
-    for c in (2.0**-20, 1024.0):  # powers of 2, which round nothing
-        scaled = make("PathRegressor", **settings).fit(X, c * y)
-        assert scaled.y_scale_ == c * plain.y_scale_
-        assert (scaled.best_index_, scaled.best_iter_) == (plain.best_index_, plain.best_iter_)
-        assert_allclose(scaled.coef_ / c, plain.coef_, rtol=1e-6, atol=1e-8)
-        unit = c**2 if loss in ("square_root", "huber") else c
-        assert_allclose(scaled.risk_path_ / unit, plain.risk_path_, rtol=1e-5)
 
 
 @unconverged
@@ -1099,53 +1051,3 @@ def test_callbacks_are_torn_down_after_an_error(data):
     assert counter.hooks.count("setup") == counter.hooks.count("teardown")
     with pytest.raises(TypeError, match="FitCallback protocol"):
         model.set_callbacks("progress")
-
-
-@unconverged
-def test_callbacks_in_a_pipeline(data, capsys):
-    counter, stopper = Counter(), Counter(stop_after=9)
-    model = make("LADLasso").set_callbacks(counter, stopper)
-    progress = pytest.importorskip("sklearn.callback").ProgressBar()
-    pipeline = make_pipeline(StandardScaler(), model).set_callbacks(progress)
-    pipeline.fit(*data)
-    assert counter.iterations == stopper.iterations == pipeline[-1].n_iter_ == 9
-    shown = capsys.readouterr().out
-    assert "LADLasso" in shown
-    assert "100%" in shown
-    assert_same(
-        pipeline[-1], make("LADLasso", n_iter=9).fit(pipeline[0].transform(data[0]), data[1])
-    )
-
-
-@unconverged
-def test_without_callbacks(data):
-    pytest.importorskip("sklearn.callback")
-    code = """
-import sys, warnings
-import joblib
-from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-there = sys.modules["sklearn.callback"]
-sys.modules["sklearn.callback"] = None
-import steinpath as sp
-sp.LADLasso  # with which all is imported
-sys.modules["sklearn.callback"] = there
-X, y = joblib.load(sys.stdin.buffer)
-model = sp.LADLasso(n_iter=40, n_alphas=4, random_state=0)
-assert not hasattr(model, "set_callbacks")
-warnings.simplefilter("ignore")
-make_pipeline(StandardScaler(), clone(model)).fit(X, y)
-GridSearchCV(model, {"alpha": [0.1, 0.2]}, cv=2, error_score="raise").fit(X, y)
-print(repr(model.fit(X, y).coef_.tolist()), end="")
-"""
-    stream = io.BytesIO()
-    joblib.dump(data, stream)
-    done = subprocess.run(
-        [sys.executable, "-c", code], input=stream.getvalue(), capture_output=True, check=False
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    expected = make("LADLasso").fit(*data).coef_
-    found = [float(each) for each in done.stdout.decode()[1:-1].split(",")]
-    assert_allclose(found, expected, atol=1e-12)

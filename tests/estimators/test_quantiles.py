@@ -253,17 +253,6 @@ def test_parameters_and_persistence(model, data):
     np.testing.assert_array_equal(refitted.coef_, model.coef_)
 
 
-def test_names_of_columns(data):
-    X, y = data
-    frame = pd.DataFrame(X, columns=list("abcde"))
-    model = sp.QuantileLasso(q=(0.1, 0.9), **FAST | {"n_iter": 10}).fit(frame, y)
-    assert list(model.feature_names_in_) == list("abcde")
-    assert model.predict(frame).shape == model.predict_interval(frame, 0.8).shape == (90, 2)
-    for method in (model.predict, model.predict_interval):
-        with pytest.raises(ValueError, match="feature names should match"):
-            method(frame[list("edcba")])
-
-
 class Counter:
     """Counts the iterations of all fits, by the callbacks of scikit-learn."""
 
