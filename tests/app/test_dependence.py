@@ -5,7 +5,7 @@ import pytest
 from sklearn.model_selection import TimeSeriesSplit
 
 from steinpath._support.cells import as_arrow
-from steinpath.app.tables import DataError, FileFormat, Table, read_table
+from steinpath.app.tables import DataError, FileFormat, FileTable, read_table
 from steinpath.app.target import check_roles, read_roles, time_splits
 from steinpath.estimators._encoder import TableEncoder
 
@@ -17,7 +17,7 @@ def columns(n=60, seed=0):
 
 
 def roles(data, target="y", **options):
-    return read_roles(Table(as_arrow(data)), target, **options)
+    return read_roles(FileTable(as_arrow(data)), target, **options)
 
 
 LABELS = {
@@ -277,7 +277,7 @@ def test_places_are_lines_of_the_file(tmp_path):
 
 
 def test_levels_of_rows_without_a_target_do_not_count():
-    table = Table(as_arrow({"kind": list("aaabbbc"), "y": [1, 2, 3, 4, 5, 6, None]}))
+    table = FileTable(as_arrow({"kind": list("aaabbbc"), "y": [1, 2, 3, 4, 5, 6, None]}))
     rows = read_roles(table, "y", impute=True).rows
     encoder = TableEncoder()
     X = encoder.fit_transform(table.take(rows).frame.drop_columns("y"))

@@ -16,8 +16,13 @@ from sklearn.preprocessing import StandardScaler
 
 import steinpath as sp
 from steinpath._support.messages import DataError
-from steinpath.app.model_json import intervals_to_json
-from steinpath.app.models import load_model, load_model_file, save_model, save_model_file
+from steinpath.app.models import (
+    intervals_to_json,
+    load_model,
+    load_model_file,
+    save_model,
+    save_model_file,
+)
 from steinpath.estimators._encoder import TableEncoder
 from steinpath.inference._prediction_intervals import PredictionIntervals
 

@@ -14,8 +14,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 
 import steinpath as sp
 from steinpath._support.messages import DataError
-from steinpath.app.model_json import read_json
-from steinpath.app.models import load_model, load_model_file, save_model
+from steinpath.app.models import load_model, load_model_file, read_json, save_model
 from steinpath.estimators._encoder import TableEncoder
 from steinpath.inference._prediction_intervals import PredictionIntervals
 

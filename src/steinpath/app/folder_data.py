@@ -17,7 +17,7 @@ from sklearn.base import clone
 
 from steinpath._support.cells import read_column
 from steinpath._support.progress import begin
-from steinpath.app.tables import ParquetFolder, Table, placed
+from steinpath.app.tables import FileTable, ParquetFolder, placed
 from steinpath.app.tables.table import import_arrow
 from steinpath.app.target import Roles, check_roles, read_roles
 from steinpath.cluster._calls import WorkerLost, worker_lost
@@ -52,7 +52,7 @@ def encode_folder(
     used = [target] if group is None else [target, group]
     files = _Files(folder, client)
     columns = files.columns(used, "reading the target")
-    table = Table(columns, folder.format, where=folder.place)
+    table = FileTable(columns, folder.format, where=folder.place)
     with placed(table.place):
         roles = read_roles(table, target, group, None, task, encoder.missing == "impute")
     if roles.rows is not None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import fields, replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,17 +19,16 @@ from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from steinpath._support.arrays import to_numpy
+from steinpath._support.arrays import is_foreign, to_numpy
 from steinpath._support.files import write_text
 from steinpath._support.messages import DataError
-from steinpath.app import model_json
-from steinpath.app.model_json import checked, entries, from_plain, plain_items, require
 from steinpath.app.tables import FileFormat
 from steinpath.estimators import _classifiers, _regressors
 from steinpath.estimators._encoder import TableEncoder
+from steinpath.inference._prediction_intervals import PredictionIntervals
 from steinpath.problem._grid import make_penalty, scaled_test_loss
 from steinpath.problem._losses import LOSSES, Loss
-from steinpath.problem._penalties import Penalty
+from steinpath.problem._penalties import PENALTIES, Penalty
 from steinpath.problem._scoring import CRITERIA, Criterion, resolve_test_loss
 
 _FORMAT, _VERSION = "steinpath model", 2
@@ -59,6 +61,14 @@ _OLD = {name: f"{name}_" for name in ("alpha", "test_loss", "test_parameter", "w
 _OLD |= {name: f"{name}_" for name in ("error_rate", "error_rate_stderr")}
 _OLD |= {"iterate": "best_iter_", "iterations": "n_iter_", "rows": "n_samples_"}
 _OLD |= {"risk": "best_risk_", "stderr": "best_risk_stderr_", "train": "train_risk_"}
+#: Most bytes of a file. A model with a million coefficients has about fifty million characters.
+MOST_BYTES = 2**28
+# Residuals that are kept for prediction intervals; nonzero coefficients of all folds (about thirty
+# million characters), and all their coefficients in memory (a quarter of a gigabyte).
+_MOST_RESIDUALS, _MOST_NONZEROS, _MOST_COEFFICIENTS = 2000, 10**6, 2**25
+_LINEAR = ("intercept", "index", "coef")
+_WORDS = {float: "number", int: "nonnegative integer", str: "string", list: "list", dict: "mapping"}
+REGISTRIES: dict[str, Any] = {"loss": LOSSES, "penalty": PENALTIES}
 
 
 class SavedModel(NamedTuple):
@@ -179,7 +189,7 @@ def save_model_file(
         "model": _model_to_json(last, names),
     }
     content = json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    if len(content) > model_json.MOST_BYTES / 2:  # characters may have several bytes
+    if len(content) > MOST_BYTES / 2:  # characters may have several bytes
         raise DataError(f"the model is too large for a file: {len(content)} characters")
     write_text(Path(file), content)
 
@@ -202,7 +212,7 @@ def _model_to_json(model: Any, names: list[str]) -> dict[str, Any]:
     fits = getattr(model, "estimators_", [])
     each = [_fit_to_json(one) for one in (model, *fits)]
     kept = [one.intervals_ for one in fits or [model] if hasattr(one, "intervals_")]
-    for fit, intervals in zip(each[-len(kept) :], model_json.intervals_to_json(kept), strict=False):
+    for fit, intervals in zip(each[-len(kept) :], intervals_to_json(kept), strict=False):
         fit["intervals"] = intervals
     return {
         "class": type(model).__name__,
@@ -243,7 +253,7 @@ def _fit_to_json(model: Any) -> dict[str, Any]:
 def load_model_file(file: str | os.PathLike[str]) -> SavedModel:
     """Do as `load_model`, with the target and the options by which its table was read."""
     try:
-        return _from_json(model_json.read_json(file))
+        return _from_json(read_json(file))
     except OSError as error:
         hint = "; give its model.json" if isinstance(error, IsADirectoryError) else ""
         said = f"cannot read {file}: {error.strerror or error}{hint}"
@@ -303,7 +313,7 @@ def _model_from_json(found: Any, names: list[str], fits: int = 1) -> Any:
     if len(classes):
         model.classes_ = classes
     if found["intervals"] is not None:
-        model.intervals_ = model_json.intervals_from_json(found["intervals"], len(coef), fits)
+        model.intervals_ = intervals_from_json(found["intervals"], len(coef), fits)
     if parts:
         same = {name: found[name] for name in ("class", "dtype")}
         same |= {"classes": [0, 1] if len(classes) else None, "estimators": None}
@@ -379,7 +389,7 @@ def _from_version_1(old: dict[str, Any]) -> dict[str, Any]:
     own = {new: old[name] for name, new in _OLD.items() if name in old}
     checked(str, "target", old.get("target"))
     parameters: dict[str, Any] = {}
-    for key, registry in model_json.REGISTRIES.items():
+    for key, registry in REGISTRIES.items():
         part = registry.get(checked(str, key, old.get(key)))
         require(part, key, old[key], "is unknown")
         names = [each.name for each in fields(part)]
@@ -406,3 +416,185 @@ def _from_version_1(old: dict[str, Any]) -> dict[str, Any]:
         "encoder": {"columns": columns, "parameters": cells},
         "model": fit | same,
     }
+
+
+# ------------------------------------------------------------------------------------------------
+# Values: strict JSON, and plain data for parameters and intervals
+# ------------------------------------------------------------------------------------------------
+
+
+def read_json(file: str | os.PathLike[str], most_bytes: int = MOST_BYTES) -> Any:
+    """Read JSON of bounded size, strictly: ambiguous contents are refused."""
+    with open(file, "rb") as opened:
+        # not by file size: a device reports 0, and never ends
+        content = opened.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise DataError("it is too large for a model")
+    how: Any = {"parse_constant": _integer, "parse_int": _integer, "object_pairs_hook": _once_each}
+    return json.loads(content.decode(), **how)
+
+
+def _integer(text: str) -> int:
+    """Return an integer; refuse NaN, infinity, and more digits than Python converts."""
+    if len(text) > 4000 or not text.lstrip("-").isdigit():
+        raise DataError(f"{text:.20} is not a valid number")
+    return int(text)
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a mapping, whose names must be distinct."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        raise DataError(f"it has {counts.most_common(1)[0][0]!r:.60} more than once")
+    return found
+
+
+def require(right: Any, name: str, value: Any, said: str = "is not valid") -> None:
+    """Refuse an entry of the file that is not right."""
+    if not right:
+        raise DataError(f"its {name!r:.60} {said}: {value!r:.60}")
+
+
+def checked(kind: Any, name: str, value: Any) -> Any:
+    """Return an entry of a type, or a list of them: ``(type, count)``, or None for any count."""
+    if isinstance(kind, tuple):
+        right = kind[1] in (None, len(checked(list, name, value)))
+        require(right, name, value, "has too many or too few entries")
+        return [checked(kind[0], name, item) for item in value]
+    right = type(value) is kind or (kind is float and type(value) is int)
+    if right and kind is float:  # finite, also as an integer of a thousand digits
+        right = abs(value) <= 1e300
+    elif right and kind is int:
+        right = 0 <= value < 2**63
+    elif right and kind is str:  # without halves of characters
+        right = value.encode(errors="ignore").decode() == value
+    require(right, name, value, f"is not a {_WORDS[kind]}")
+    return float(value) if kind is float else value
+
+
+def entries(name: str, found: Any, keys: Sequence[str]) -> dict[str, Any]:
+    """Return a mapping of the file, which must have these keys and no others."""
+    right = isinstance(found, dict) and set(found) == set(keys)
+    require(right, name, found, f"must have {', '.join(map(repr, keys))} and nothing else")
+    return found  # type: ignore[no-any-return]
+
+
+def to_plain(value: Any) -> Any:
+    """Return a parameter, loss or penalty as plain data; raise an error if it cannot be."""
+    if isinstance(value, np.ndarray | np.generic) or is_foreign(value):
+        value = to_numpy(value).tolist()
+    if isinstance(value, list | tuple):
+        return [to_plain(item) for item in value]
+    if isinstance(value, Mapping):  # whose keys may be numbers, such as labels of classes
+        return {"dict": [[to_plain(key), to_plain(item)] for key, item in value.items()]}
+    kind, given = value, {}
+    if isinstance(value, partial) and not value.args:
+        kind, given = value.func, value.keywords
+    elif isinstance(value, Loss | Penalty):
+        names = [each.name for each in fields(value)]  # type: ignore[arg-type]
+        kind, given = type(value), {name: getattr(value, name) for name in names}
+    for key, registry in REGISTRIES.items():
+        if kind in registry.values():
+            return {key: kind.name, "parameters": {k: to_plain(x) for k, x in given.items()}}
+    return from_plain("value", str(value) if isinstance(value, str) else value)
+
+
+def from_plain(name: str, value: Any) -> Any:
+    """Return a parameter, loss or penalty; a penalty without its strength is a function of it."""
+    if isinstance(value, list):
+        return [from_plain(name, item) for item in value]
+    if not isinstance(value, dict):
+        if value is not None and not isinstance(value, bool):
+            checked(str if isinstance(value, str) else float, name, value)
+        return value
+    try:
+        if set(value) == {"dict"}:
+            return dict(from_plain(name, pair) for pair in value["dict"])
+        [key] = set(value) - {"parameters"}
+        kind = REGISTRIES[key][value[key]]
+        given = {k: from_plain(name, x) for k, x in value["parameters"].items()}
+        open_lam = "lam" in [each.name for each in fields(kind)] and "lam" not in given
+        return partial(kind, **given) if open_lam else kind(**given)
+    except DataError:
+        raise
+    except (AttributeError, LookupError, TypeError, ValueError, OverflowError):
+        raise DataError(f"its {name!r:.60} is not valid: {value!r:.60}") from None
+
+
+def plain_items(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters or attributes as plain data, without those that cannot be."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        with suppress(TypeError, ValueError):
+            found[name] = to_plain(value)
+    return found
+
+
+def intervals_to_json(found: list[PredictionIntervals]) -> list[dict[str, Any] | None]:
+    """Return the intervals of several fits with fewer residuals; None if they are too large."""
+    size = sum(one.coef.size for one in found)
+    nonzero = sum(np.count_nonzero(one.coef) for one in found)
+    # with fewer than four residuals for each fold, not even the largest would be kept
+    few = any(len(x.residuals) > _MOST_RESIDUALS < 4 * len(x.coef) for x in found)
+    if size > _MOST_COEFFICIENTS or nonzero > _MOST_NONZEROS or few:
+        return [None] * len(found)
+    return [
+        {
+            "scores": "absolute" if one.symmetric else "signed",
+            "model": None if one.model is None else _sparse(*one.model),
+            "folds": [
+                _sparse(coef, one.intercept[k])
+                | {"residuals": one.residuals[one.fold == k].tolist()}
+                for k, coef in enumerate(one.coef)
+            ],
+        }
+        for one in _thinned(found)
+    ]
+
+
+def _thinned(found: list[PredictionIntervals]) -> list[PredictionIntervals]:
+    """Keep some of the residuals: of several quantiles, those of the same rows."""
+    if len(found) < 2:
+        return [one.thinned(_MOST_RESIDUALS) for one in found]
+    order = np.argsort(np.maximum(-found[0].residuals, found[-1].residuals), kind="stable")
+    ranks = replace(found[0], residuals=np.argsort(order), symmetric=True)
+    rows = np.sort(order[ranks.thinned(_MOST_RESIDUALS).residuals.astype(int)])
+    return [replace(one, fold=one.fold[rows], residuals=one.residuals[rows]) for one in found]
+
+
+def _sparse(coef: np.ndarray, intercept: float) -> dict[str, Any]:
+    """Return a linear model without its zeros."""
+    index = np.flatnonzero(coef)
+    return {"intercept": float(intercept), "index": index.tolist(), "coef": coef[index].tolist()}
+
+
+def intervals_from_json(found: Any, features: int, fits: int) -> PredictionIntervals:
+    """Return the intervals of one of several fits."""
+    found = entries("intervals", found, ("scores", "model", "folds"))
+    scores, centre, folds = found["scores"], found["model"], checked(list, "folds", found["folds"])
+    require(scores in ("absolute", "signed"), "scores", scores)
+    # zero coefficients take no space in a file, but they do in memory
+    few = 0 < len(folds) * features * fits <= _MOST_COEFFICIENTS
+    require(few, "folds", len(folds), "are none, or too many")
+    folds = [entries("folds", fold, (*_LINEAR, "residuals")) for fold in folds]
+    models = [_dense(fold, features) for fold in folds]
+    residuals = [checked((float, None), "residuals", fold["residuals"]) for fold in folds]
+    require(any(residuals), "residuals", residuals)
+    return PredictionIntervals(
+        coef=np.array([coef for coef, _ in models]),
+        intercept=np.array([intercept for _, intercept in models]),
+        fold=np.repeat(np.arange(len(folds)), [len(errors) for errors in residuals]),
+        residuals=np.concatenate([np.array(errors, float) for errors in residuals]),
+        symmetric=scores == "absolute",
+        model=None if centre is None else _dense(entries("model", centre, _LINEAR), features),
+    )
+
+
+def _dense(model: dict[str, Any], features: int) -> tuple[np.ndarray, float]:
+    """Return all coefficients and the intercept, from the nonzero ones and their indices."""
+    index, coef = checked((int, None), "index", model["index"]), np.zeros(features)
+    right = index == sorted(set(index)) and (not index or index[-1] < features)
+    require(right, "index", index, f"must increase, from 0 to {features - 1} at most")
+    coef[index] = checked((float, len(index)), "coef", model["coef"])
+    return coef, checked(float, "intercept", model["intercept"])

@@ -21,7 +21,7 @@ from steinpath._support.messages import (
     refuse_unknown,
 )
 from steinpath.app import TASKS
-from steinpath.app.tables import Table
+from steinpath.app.tables import FileTable
 from steinpath.app.tables.table import plain
 from steinpath.estimators._columns import Facts, describe, facts_of, remarks_about
 from steinpath.estimators._encoder import ColumnSummary, first_other
@@ -63,7 +63,7 @@ def check_roles(
 
 
 def read_roles(
-    table: Table,
+    table: FileTable,
     target: str,
     group: str | None = None,
     time: str | None = None,
@@ -82,7 +82,13 @@ def read_roles(
         y = _classes(table, target, read)
         read = read_column(target, table.frame.column(target), table.format, as_labels=True)
     elif task is None:
-        notes += _note_classes(target, y[~read.gaps])
+        distinct = np.unique(y[~read.gaps])
+        few = len(distinct) <= min(_FEW_NUMBERS, (~read.gaps).sum() / 10)
+        if few and not np.any(distinct % 1):
+            said = "the target {name!r:.60} has {count} distinct values and is treated as numeric; "
+            said += "if they are classes, use {remedy}"
+            remedy, count = Remedy("task", _CLASSES), len(distinct)
+            notes.append(Message(said, name=target, count=count, remedy=remedy))
     facts = facts_of(target, read, table.format, chosen == _CLASSES)
     summaries = {target: ColumnSummary(target, "target", describe(facts), facts.gaps, 0)}
     kept, last = np.flatnonzero(~read.gaps), facts.count - 1
@@ -114,7 +120,7 @@ def read_roles(
     return Roles(y, chosen, rows, groups, times, summaries, (*removed, *notes))
 
 
-def _task(table: Table, name: str, read: ReadColumn, task: str | None) -> str:
+def _task(table: FileTable, name: str, read: ReadColumn, task: str | None) -> str:
     """Return the task, by default the one that the target suggests; refuse an unsuitable target."""
     present = read.data[~read.gaps]
     distinct = len(np.unique(present))
@@ -138,17 +144,7 @@ def _task(table: Table, name: str, read: ReadColumn, task: str | None) -> str:
     return task
 
 
-def _note_classes(name: str, y: np.ndarray) -> list[Message]:
-    """Return a note if numbers are few distinct whole ones."""
-    distinct = np.unique(y)
-    if len(distinct) > _FEW_NUMBERS or len(y) < 10 * len(distinct) or np.any(distinct % 1):
-        return []
-    said = "the target {name!r:.60} has {count} distinct values and is treated as numeric; if they "
-    said += "are classes, use {remedy}"
-    return [Message(said, name=name, count=len(distinct), remedy=Remedy("task", _CLASSES))]
-
-
-def _classes(table: Table, name: str, read: ReadColumn) -> np.ndarray:
+def _classes(table: FileTable, name: str, read: ReadColumn) -> np.ndarray:
     """Return the class of each row, as numbers if all are; refuse too many and rare classes."""
     numeric, values = read.kind == "f", texts(read.values)
     counts = Counter(values[~read.gaps].tolist())
@@ -176,7 +172,7 @@ def _complete(name: str, read: ReadColumn, kept: np.ndarray, advice: str) -> np.
     return np.asarray(read.values[kept])
 
 
-def _groups(table: Table, name: str, kept: np.ndarray) -> tuple[np.ndarray, str]:
+def _groups(table: FileTable, name: str, kept: np.ndarray) -> tuple[np.ndarray, str]:
     """Return the number of the group of each row, and a description such as "40 groups of 3"."""
     read = read_column(name, table.frame.column(name), table.format, as_labels=True)
     advice = "every row needs a group; give each ungrouped row its own label"
@@ -190,7 +186,7 @@ def _groups(table: Table, name: str, kept: np.ndarray) -> tuple[np.ndarray, str]
     return groups, f"{len(labels)} groups of {size}"
 
 
-def _times(table: Table, name: str, read: ReadColumn, kept: np.ndarray) -> np.ndarray:
+def _times(table: FileTable, name: str, read: ReadColumn, kept: np.ndarray) -> np.ndarray:
     """Return the time of each row that is kept; refuse texts and missing times."""
     read.refuse_doubtful()
     if read.kind == "O":

@@ -254,24 +254,15 @@ def _fit(
     given = {name: options.get(name) for name in estimator.get_params()}
     estimator.set_params(n_iter="auto", n_alphas="auto")
     estimator.set_params(**{name: value for name, value in given.items() if value is not None})
-    estimator.set_params(
-        loss=loss,
-        penalty=penalty,
-        loss_params=_parameters(LOSSES[loss], options),
-        penalty_params=_parameters(PENALTIES[penalty], options),
-        test_loss=_test_loss(test_loss, loss, y, options),
-        cv=data.cv,
-    )
+    for what, kind in {"loss": LOSSES[loss], "penalty": PENALTIES[penalty]}.items():
+        spec: Any = kind.parameter_spec
+        value = None if spec is None else options[spec.name]
+        own = None if value is None else {spec.name: value}
+        estimator.set_params(**{what: kind.name, f"{what}_params": own})
+    estimator.set_params(test_loss=_test_loss(test_loss, loss, y, options), cv=data.cv)
     with keeping_searches():  # for the report and the plots
         estimator.fit(data.X, y, groups=data.roles.groups)
     return Fitted(make_pipeline(data.encoder, estimator))
-
-
-def _parameters(kind: Any, options: dict[str, Any]) -> dict[str, float] | None:
-    """Return the parameter of a loss or a penalty, if the command line has it."""
-    spec = kind.parameter_spec
-    given = None if spec is None else options[spec.name]
-    return None if given is None else {spec.name: given}
 
 
 def _test_loss(name: str | None, loss: str, y: np.ndarray, options: dict[str, Any]) -> Any:
@@ -316,24 +307,21 @@ def _requested_task(losses: Sequence[str], options: dict[str, Any]) -> str | Non
     """Return the task that the options request, explicitly or because they require it."""
     task, scored = options["task"], [options["test_loss"]] if options["test_loss"] else []
     reasons = {} if task is None else {f"--task {task}": task == TASKS[1]}
-    reasons |= {f"--loss {_dashed(name)}": LOSSES[name].margin for name in losses}
-    reasons |= {f"--test-loss {_dashed(name)}": CRITERIA[name].margin for name in scored}
+    reasons |= {f"--loss {name}".replace("_", "-"): LOSSES[name].margin for name in losses}
+    reasons |= {f"--test-loss {name}".replace("_", "-"): CRITERIA[name].margin for name in scored}
     reasons |= {} if options["q"] is None else {"--quantile": False}
     reasons |= {} if options["class_weight"] is None else {"--class-weight": True}
     if not reasons:
         return None
     first, for_classes = next(iter(reasons.items()))
     if others := [name for name, kind in reasons.items() if kind != for_classes]:
-        known = [_dashed(name) for name in loss_names() if LOSSES[name].margin == for_classes]
+        known = [name for name in loss_names() if LOSSES[name].margin == for_classes]
         raise click.UsageError(
             f"{first} and {others[0]} cannot be used together, since {others[0]} is for "
-            f"{TASKS[not for_classes]}; losses for {TASKS[for_classes]} are {', '.join(known)}"
+            f"{TASKS[not for_classes]}; losses for {TASKS[for_classes]} are "
+            f"{', '.join(known).replace('_', '-')}"
         )
     return TASKS[for_classes]
-
-
-def _dashed(name: str) -> str:
-    return name.replace("_", "-")
 
 
 def _remarks(fitted: Fitted, ranking: Sequence[Ranked]) -> list[str]:

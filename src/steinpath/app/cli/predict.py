@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from steinpath._support.printing import printable, with_error
 from steinpath._support.validation import captured_warnings
 from steinpath.app.cli.options import option, read_format
 from steinpath.app.models import SavedModel, load_model_file
-from steinpath.app.tables import Table, placed, read_table
+from steinpath.app.tables import FileTable, placed, read_table
 from steinpath.app.tables.table import FileFormat
 
 
@@ -43,7 +43,7 @@ def run_predict(
         )
     encoder, estimator = saved.model
     names = ["prediction"]
-    if has_shares := hasattr(estimator, "predict_proba"):
+    if hasattr(estimator, "predict_proba"):
         names += [f"probability of {label}" for label in texts(estimator.classes_)]
     names += [] if interval is None else ["lower", "upper"]
     if clash := [name for name in keep if name in names]:
@@ -59,15 +59,24 @@ def run_predict(
     token = captured_warnings.set(captured)
     try:
         with placed(table.place):
-            found = _predict(estimator, encoder.transform(table.frame), interval, has_shares)
+            X = encoder.transform(table.frame)
+            columns = dict(zip(names, _predict(estimator, X, interval), strict=True))
     finally:
         captured_warnings.reset(token)
-    columns = dict(zip(names, found, strict=True))
     all_notes = (*table.notes, *(text for text, _ in captured))
     notes = [worded(note, option, table.place) for note in all_notes]
     for note in notes:
         click.echo(printable(f"Note: {note}."), err=True)
-    text = _json(table, keep, interval, columns, notes) if as_json else _csv(table, keep, columns)
+    if as_json:
+        found: dict[str, Any] = {} if interval is None else {"level": interval}
+        found |= {"kept": {name: table.json_cells(name) for name in keep}} if keep else {}
+        for name, values in columns.items():
+            found["predictions" if name == "prediction" else name] = values.tolist()
+        text = json.dumps(found | {"notes": notes}) + "\n"
+    else:
+        kept = (map(_Verbatim, table.cells(name)) for name in keep)
+        rows = zip(*kept, *(values.tolist() for values in columns.values()), strict=True)
+        text = as_csv((dict(zip((*keep, *columns), row, strict=True)) for row in rows), "")
     if out is None:
         sys.stdout.write(text)
     else:
@@ -76,9 +85,7 @@ def run_predict(
         click.echo(remark, err=True)
 
 
-def _predict(
-    estimator: Any, X: np.ndarray, level: float | None, has_shares: bool
-) -> list[np.ndarray]:
+def _predict(estimator: Any, X: np.ndarray, level: float | None) -> list[np.ndarray]:
     """Return predictions, probabilities and the bounds of intervals."""
     for_classes = is_classifier(estimator)
     if level is not None and for_classes:
@@ -98,7 +105,7 @@ def _predict(
         said = "the numbers in {place} are too large for a prediction"
         raise DataError(Message(said, row=int(rows[0]))) from None
     found = [texts(predictions) if for_classes else predictions]
-    if has_shares:
+    if hasattr(estimator, "predict_proba"):
         found += [*np.asarray(estimator.predict_proba(X)).T]
     if level is None:
         return found
@@ -115,13 +122,7 @@ def _predict(
 
 
 class _Verbatim:
-    """A text of the file, which `as_csv` writes verbatim, except for line ends.
-
-    Other names in results are changed if a spreadsheet would execute them. These texts are from the
-    user's own file, and rows are matched by them.
-    """
-
-    __slots__ = ("_text",)
+    """A text of the user's own file, by which rows are matched: `as_csv` writes it verbatim."""
 
     def __init__(self, text: str | None):
         self._text = (text or "").replace("\r\n", "\n").replace("\r", "\n")
@@ -130,46 +131,28 @@ class _Verbatim:
         return self._text
 
 
-def _csv(table: Table, keep: Sequence[str], columns: dict[str, np.ndarray]) -> str:
-    """Return CSV with a header: columns of the file verbatim, and numbers with all digits."""
-    names = *keep, *columns
-    kept = (map(_Verbatim, table.cells(name)) for name in keep)
-    numbers = (values.tolist() for values in columns.values())
-    rows = (dict(zip(names, row, strict=True)) for row in zip(*kept, *numbers, strict=True))
-    return as_csv(rows, "")
-
-
-def _json(
-    table: Table,
-    keep: Sequence[str],
-    level: float | None,
-    columns: dict[str, np.ndarray],
-    notes: Sequence[str],
-) -> str:
-    """Return one JSON object: columns of the file by name, predictions, notes."""
-    found: dict[str, Any] = {} if level is None else {"level": level}
-    if keep:
-        found["kept"] = {name: table.json_cells(name) for name in keep}
-    for name, values in columns.items():
-        found["predictions" if name == "prediction" else name] = values.tolist()
-    return json.dumps(found | {"notes": notes}) + "\n"
-
-
 def _remarks(
-    saved: SavedModel, table: Table, columns: dict[str, np.ndarray], level: float | None
+    saved: SavedModel, table: FileTable, columns: dict[str, np.ndarray], level: float | None
 ) -> Iterator[str]:
     """Compare the error on these rows with the expected error, if the target is known."""
-    target, estimator = saved.target, saved.estimator
+    target, estimator, criterion = saved.target, saved.estimator, saved.criterion
     if target is None or target not in table.frame.column_names:
         return
-    read, criterion = read_column(target, table.frame.column(target), table.format), saved.criterion
-    if is_classifier(estimator):
-        yield from _remarks_on_classes(estimator, read, columns["prediction"])
+    read = read_column(target, table.frame.column(target), table.format)
+    classes = is_classifier(estimator)
+    actual = texts(read.values) if classes else read.data
+    known = ~missing(actual) if classes else ~read.gaps
+    y, columns = actual[known], {name: values[known] for name, values in columns.items()}
+    if classes and len(y) and hasattr(estimator, "error_rate_"):
+        new = int(np.sum(~np.isin(y.astype(str), texts(estimator.classes_).astype(str))))
+        of_new = f" ({new} of them of classes unknown to the model)" if new else ""
+        rate, expected = np.mean(y != columns["prediction"]), estimator.error_rate_
+        yield (
+            f"error rate on these {len(y)} rows{of_new}: {rate:.4g}; expected on new rows: "
+            f"{with_error(expected, estimator.error_rate_stderr_)}"
+        )
+    if classes or read.kind != "f" or not len(y) or criterion is None:
         return
-    known = ~read.gaps
-    if read.kind != "f" or not known.any() or criterion is None:
-        return
-    y, columns = read.data[known], {name: values[known] for name, values in columns.items()}
     with np.errstate(over="ignore"):  # squares of very large errors
         error = float(criterion(y, columns["prediction"]).mean())
     found = f"{error:.4g}" if np.isfinite(error) else "too large"
@@ -183,18 +166,3 @@ def _remarks(
             f"coverage of the {100 * level:g}% intervals: {inside} of these {len(y)} rows "
             f"({100 * inside / len(y):.1f}%)"
         )
-
-
-def _remarks_on_classes(estimator: Any, read: Any, predicted: np.ndarray) -> Iterator[str]:
-    """Compare the error rate on these rows with the expected one, if the target is known."""
-    actual = texts(read.values)
-    known = ~missing(actual)
-    if not known.any() or not hasattr(estimator, "error_rate_"):
-        return
-    rate = float(np.mean(actual[known] != predicted[known]))
-    new = int(np.sum(~np.isin(actual[known].astype(str), texts(estimator.classes_).astype(str))))
-    of_new = f" ({new} of them of classes unknown to the model)" if new else ""
-    yield (
-        f"error rate on these {int(known.sum())} rows{of_new}: {rate:.4g}; expected on new rows: "
-        f"{with_error(estimator.error_rate_, estimator.error_rate_stderr_)}"
-    )

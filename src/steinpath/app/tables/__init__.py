@@ -12,10 +12,10 @@ from pathlib import Path
 
 from steinpath._support.messages import DataError
 from steinpath.app.tables.binary import READERS, ParquetFolder, find_files
-from steinpath.app.tables.table import DEFAULT_FORMAT, FileFormat, Table, explained, placed
+from steinpath.app.tables.table import DEFAULT_FORMAT, FileFormat, FileTable, explained, placed
 from steinpath.app.tables.text import read_text
 
-__all__ = ["DEFAULT_FORMAT", "DataError", "FileFormat", "ParquetFolder", "Table", "open_folder"]
+__all__ = ["DEFAULT_FORMAT", "DataError", "FileFormat", "FileTable", "ParquetFolder", "open_folder"]
 __all__ += ["placed", "read_table"]
 
 # Delimiters of text files by extension; None if it has to be detected.
@@ -26,7 +26,7 @@ _SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")
 
 def read_table(
     file: str | os.PathLike[str], how: FileFormat = DEFAULT_FORMAT, labels: Collection[str] = ()
-) -> Table:
+) -> FileTable:
     """Read a table from a file, whose extension determines the format, or a folder of Parquet.
 
     Texts in columns of `labels` are not numbers, so that their commas are not decimal commas.
@@ -49,7 +49,7 @@ def read_table(
         elif end in _TEXTS:
             table = read_text(path, labels, how, _TEXTS[end])
         else:
-            table = Table(READERS[end](path), how)
+            table = FileTable(READERS[end](path), how)
         if not all(table.frame.shape):
             raise DataError(f"it has no {'rows' if table.frame.num_columns else 'columns'}")
     return table

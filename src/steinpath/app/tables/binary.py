@@ -19,7 +19,7 @@ from steinpath._support.cells import as_arrow, check_names
 from steinpath._support.messages import DataError, Message, Remedy
 from steinpath.app.tables.table import (
     FileFormat,
-    Table,
+    FileTable,
     check_expansion,
     check_width,
     explained,
@@ -37,7 +37,6 @@ _COPIES = 3
 
 
 def _read_parquet(path: Path) -> Any:
-    """Return the columns of a Parquet file."""
     with open_parquet(path) as opened:
         return frame_of(opened.read())
 
@@ -63,17 +62,17 @@ def _read_arrow(path: Path) -> Any:
     with open(path, "rb") as file:
         whole = file.read(6) == b"ARROW1"
         file.seek(0)
-        found = (arrow.ipc.open_file if whole else arrow.ipc.open_stream)(file).read_all()
+        frame = (arrow.ipc.open_file if whole else arrow.ipc.open_stream)(file).read_all()
         # null and run-length encoded columns have any number of rows in a few bytes
-        check_expansion(8 * found.num_rows * found.num_columns, file)
-        return frame_of(found)
+        check_expansion(8 * frame.num_rows * frame.num_columns, file)
+        return frame_of(frame)
 
 
-def frame_of(found: Any) -> Any:
+def frame_of(frame: Any) -> Any:
     """Return a sound table without pandas indices, its categorical columns as dictionaries."""
-    check_width(found.num_columns)
-    found.validate(full=True)  # damaged files may otherwise crash the interpreter
-    return as_arrow(found)
+    check_width(frame.num_columns)
+    frame.validate(full=True)  # damaged files may otherwise crash the interpreter
+    return as_arrow(frame)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +90,7 @@ class ParquetFolder:
 
     @property
     def names(self) -> list[str]:
-        """Names of the columns, in order."""
+        """Names of the columns."""
         return list(self.schema.names)
 
     @property
@@ -104,7 +103,7 @@ class ParquetFolder:
         k = bisect(self.starts, row) - 1
         return f"row {row - self.starts[k] + 1} of {self.files[k].name}"
 
-    def read(self) -> Table:
+    def read(self) -> FileTable:
         """Return all rows as one table."""
         needed = _COPIES * 8 * sum(self.rows) * len(self.schema) / 2**30
         pages = os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else np.inf
@@ -115,7 +114,7 @@ class ParquetFolder:
             raise DataError(Message(said, remedy=Remedy("workers", os.cpu_count() or 1)))
         parts = (part for k in range(len(self.files)) for part in self.batches(k, self.names))
         whole = import_arrow().concat_tables(parts).unify_dictionaries()
-        return Table(whole, self.format, where=self.place)
+        return FileTable(whole, self.format, where=self.place)
 
     def batches(self, k: int, columns: Collection[str]) -> Iterator[Any]:
         """Yield batches of some columns of file `k`, in the common types."""
@@ -184,28 +183,26 @@ def _read_npz(path: Path) -> Any:
         file.seek(0)
         loaded = np.load(file, allow_pickle=False)
         arrays = {name: _load_array(loaded, name) for name in loaded.files}
-    given, names, columns = _given_names(arrays), list[str](), list[np.ndarray]()
+    given, names, columns = _given_names(arrays), list[str](), list[Any]()
     for name, array in arrays.items():
         check_width(array.shape[-1] if array.ndim == 2 else 1)
+        # floats and dates in the usual precision, and the byte order that Arrow takes
+        native = array.dtype.newbyteorder("=")
+        usual = {"M": "datetime64[us]", "f": "float64"}.get(array.dtype.kind, native)
+        with np.errstate(over="ignore"):  # infinite values are refused later
+            array = array.astype(usual, copy=False)
         columns += [*array.T] if array.ndim == 2 else [array]
         several = given or [f"{name}{k}" for k in range(array.shape[-1])]
         names += several if array.ndim == 2 else [name]
     if len({len(array) for array in arrays.values()}) > 1:
         rows = ", ".join(f"{name!r} has {len(array)}" for name, array in arrays.items())
         raise DataError(f"arrays must have the same number of rows, but {rows}")
-    return import_arrow().table([_column(each) for each in columns], names=check_names(names))
-
-
-def _column(array: np.ndarray) -> Any:
-    """Return an array as an Arrow column, floats and dates in the usual precision."""
-    native = array.dtype.newbyteorder("=")  # Arrow takes no other byte order
-    usual = {"M": "datetime64[us]", "f": "float64"}.get(array.dtype.kind, native)
-    with np.errstate(over="ignore"):  # infinite values are refused later
-        return import_arrow().array(np.ascontiguousarray(array.astype(usual)))
+    arrow, columns = import_arrow(), [np.ascontiguousarray(column) for column in columns]
+    return arrow.table([arrow.array(column) for column in columns], names=check_names(names))
 
 
 def _load_array(loaded: Any, name: str) -> np.ndarray:
-    """Return an array of numbers, dates or strings; refuse others, none of which is unpickled."""
+    """Return an array of numbers, dates or strings; others are refused, and never unpickled."""
     try:
         array = np.asarray(loaded[name])
     except ValueError as error:
@@ -224,9 +221,9 @@ def _given_names(arrays: dict[str, np.ndarray]) -> list[str]:
     """Return the column names of the only matrix, if there are any, and remove their array."""
     widths = [array.shape[1] for array in arrays.values() if array.ndim == 2]
     for name in ("feature_names", "columns"):
-        found = arrays.get(name)
-        if found is not None and found.dtype.kind == "U" and [len(found)] == widths:
-            return [str(each) for each in arrays.pop(name)]
+        names = arrays.get(name)
+        if names is not None and names.dtype.kind == "U" and [len(names)] == widths:
+            return [str(text) for text in arrays.pop(name)]
     return []
 
 

@@ -66,7 +66,7 @@ DEFAULT_FORMAT = FileFormat()
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class FileTable:
     """The columns of a file, how they are read, notes about the file, and the places of rows.
 
     The frame is a `pyarrow.Table` of strings for text files, of the types of the file otherwise;
@@ -86,7 +86,7 @@ class Table:
         number = row if self.rows is None else int(self.rows[row])
         return f"row {number + 1}" if self.where is None else self.where(number)
 
-    def take(self, rows: np.ndarray) -> Table:
+    def take(self, rows: np.ndarray) -> FileTable:
         """Return some rows, by index, with their places in the file."""
         own = rows if self.rows is None else self.rows[rows]
         return replace(self, frame=self.frame.take(rows), rows=own)
@@ -141,7 +141,7 @@ def check_width(count: int) -> None:
 
 @contextmanager
 def placed(place: Callable[[int], str]) -> Iterator[None]:
-    """Let errors say where rows are, by an attribute `place` of their own; see `Table.place`."""
+    """Let errors say where rows are, by an attribute `place`; see `FileTable.place`."""
     try:
         yield
     except DataError as error:

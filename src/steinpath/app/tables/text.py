@@ -17,7 +17,13 @@ import numpy as np
 
 from steinpath._support.cells import check_names, is_number, read_column, uses_decimal_comma
 from steinpath._support.messages import DataError, Message, Remedy, counted
-from steinpath.app.tables.table import FileFormat, Table, check_expansion, check_width, import_arrow
+from steinpath.app.tables.table import (
+    FileFormat,
+    FileTable,
+    check_expansion,
+    check_width,
+    import_arrow,
+)
 
 _DELIMITERS = ",;\t|"
 # A first line that states the delimiter, for Excel.
@@ -33,7 +39,7 @@ _FALLBACKS = ("Windows-1252", "Latin-1")
 
 def read_text(
     path: Path, labels: Collection[str], how: FileFormat, delimiter: str | None = None
-) -> Table:
+) -> FileTable:
     """Read text with a header; a first line such as ``sep=;`` for Excel is not the header."""
     content, notes = _decoded(_content(path, how.encoding), how.encoding)
     content = content.rstrip(b"\r\n")
@@ -61,7 +67,7 @@ def read_text(
     if delimiter in ";\t" and how.decimal is None and _has_decimal_commas(frame, labels, how):
         how, remedy = replace(how, decimal=","), Remedy("decimal", ",")
         notes.append(Message("numbers were read with a decimal comma ({remedy})", remedy=remedy))
-    return Table(frame, how, tuple(notes), lambda row: f"line {lines[row]}")
+    return FileTable(frame, how, tuple(notes), lambda row: f"line {lines[row]}")
 
 
 def _content(path: Path, encoding: str | None) -> bytes:
