@@ -108,7 +108,6 @@ LONG_TESTS = {
     "test_quantiles_are_those_of_statsmodels",
     "test_replications_are_what_a_study_expects",
     "test_risk_at_the_choice_is_the_error_on_new_rows",
-    "test_single_precision_is_precise_enough",
     "test_small_files_of_gigabytes_are_refused",
     "test_small_maps_cut_short",
     "test_standard_errors_are_on_the_safe_side",

@@ -1,6 +1,5 @@
 """The same columns say the same in every kind of file, in a fit and in new rows."""
 
-import datetime as dt
 import re
 
 import numpy as np
@@ -10,7 +9,7 @@ import pyarrow.parquet
 import pytest
 
 import steinpath as sp
-from same_columns import DAYS, OTHERS, USUAL
+from same_columns import DAYS, USUAL
 from steinpath._support.messages import worded
 from steinpath.app.tables import DataError, read_table
 from steinpath.app.target import read_roles
@@ -35,19 +34,6 @@ def written(table, folder, ending):
     file = folder / f"d{ending}"
     WRITERS[ending](table, file)
     return read_table(file, labels=("town", "flag"))
-
-
-@IN_FILES
-@pytest.mark.parametrize("change", OTHERS.values(), ids=OTHERS)
-def test_new_rows_have_the_same_features_however_they_are_written(ending, change, tmp_path):
-    days = [(day - dt.date(1970, 1, 1)).days for day in DAYS]
-    expected = [
-        [1.0, days[0], 1, 0, 0, 1],
-        [2.5, days[1], 0, 0, 1, 0],
-        [-3.0, days[2], 0, 1, 0, 1],
-    ]
-    table = written(pa.table(USUAL | change), tmp_path, ending)
-    np.testing.assert_array_equal(ENCODER.transform(table.frame), expected)
 
 
 @IN_FILES
@@ -143,12 +129,3 @@ def test_codes_that_are_categories_keep_their_zeros(ending, tmp_path):
     table, _, notes, _ = fitted(texts_in(tmp_path, ending), CODES)
     assert table.frame["zip"].to_pylist() == WRITTEN["zip"]
     assert not any("like a code" in note for note in notes)
-
-
-@IN_FILES
-def test_true_and_false_of_any_file(ending, tmp_path):
-    data = {"flag": [True, False, True, True], "y": [1.0, 2.0, 3.0, 4.0]}
-    WRITERS[ending](pa.table(data), tmp_path / f"d{ending}")
-    table, encoder, _, _ = fitted(tmp_path / f"d{ending}")
-    assert encoder.get_feature_names_out().tolist() == ["flag=true"]
-    assert encoder.transform(table.frame).ravel().tolist() == [1, 0, 1, 1]

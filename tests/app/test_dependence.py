@@ -38,15 +38,6 @@ def test_labels_of_any_kind_are_the_same_groups(kind):
     np.testing.assert_array_equal(groups[:, None] == groups, codes[:, None] == codes)
 
 
-def test_codes_with_zeros_in_front_are_groups_of_their_own(tmp_path):
-    file = tmp_path / "d.csv"
-    file.write_text(
-        "x,g,y\n" + "".join(f"{k},{g},{k % 5}\n" for k, g in enumerate(["7", "07"] * 9, 5))
-    )
-    groups = read_roles(read_table(file), "y", "g").groups
-    np.testing.assert_array_equal(groups == groups[0], np.arange(18) % 2 == 0)
-
-
 def test_rows_without_a_target_have_no_group_and_no_time():
     data = columns() | {"day": np.arange(60)[::-1].astype(float)}
     data["y"][[3, 10]] = np.nan
@@ -60,14 +51,6 @@ def test_rows_without_a_target_have_no_group_and_no_time():
     np.testing.assert_array_equal(by_time.rows, kept[::-1])
     np.testing.assert_array_equal(by_time.y, data["y"][kept[::-1]])
     np.testing.assert_array_equal(by_time.groups, found.groups[::-1])
-
-
-def test_a_missing_group_of_a_row_without_a_target_is_no_matter():
-    data = columns()
-    data["y"][3] = np.nan
-    data["site"] = data["site"].astype(float)
-    data["site"][3] = np.nan
-    assert roles(data, impute=True, group="site").groups.shape == (59,)
 
 
 @pytest.mark.parametrize("option", ["group", "time"])
@@ -283,19 +266,3 @@ def test_levels_of_rows_without_a_target_do_not_count():
     X = encoder.fit_transform(table.take(rows).frame.drop_columns("y"))
     assert encoder.columns_[0].levels == ("a", "b")
     assert X.ravel().tolist() == [0, 0, 0, 1, 1, 1]
-
-
-def test_places_of_rows_after_rows_without_a_target(tmp_path):
-    (tmp_path / "d.csv").write_text("x,y\n" + "1,1\n2,\n3,3\n4,4\n,5\n")
-    table = read_table(tmp_path / "d.csv")
-    kept = table.take(read_roles(table, "y", impute=True).rows)
-    with pytest.raises(DataError) as caught:
-        TableEncoder(missing="error").fit(kept.frame.drop_columns("y"))
-    assert "'x' (1, first in line 6)" in caught.value.message.worded(str, kept.place)
-
-
-def test_the_target_is_summarised():
-    found = roles({"y": [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, None]}, impute=True)
-    detail = "from 1 to 32, mean 10.5, median 6"
-    assert found.summaries == {"y": ("y", "target", detail, 1, 0)}
-    assert found.notes == ("1 row without a target was dropped",)

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 import steinpath as sp
 from steinpath._support.printing import with_error
 from steinpath.app.cli.fit import _remarks, _test_loss
-from steinpath.app.fitted import Contender, Fitted, _on_the_same_rows, fit_intervals, rank
+from steinpath.app.fitted import Fitted, _on_the_same_rows, contender, fit_intervals, rank
 from steinpath.app.report.build import Result, build_content
 from steinpath.plots import held_out
 from steinpath.problem._grid import robust_spread
@@ -79,13 +79,6 @@ def test_the_fit_does_not_depend_on_units_or_origins():
     np.testing.assert_allclose(predicted, first.main.predict(X), rtol=1e-5, atol=1e-6)
 
 
-def test_the_training_error_is_that_of_the_predictions():
-    X, y = rows(60, 80)
-    found = fit(X, y, loss="huber", test_loss="absolute")
-    error = np.abs(y - found.main.predict(X)).mean()
-    assert found.main.train_risk_ == pytest.approx(error, rel=1e-9)
-
-
 def test_many_rows_leave_room_for_fewer_values_of_alpha():
     columns = {n: np.arange(float(n)).reshape(-1, 1) % 7 for n in (100, 100_000)}
     small, large = (
@@ -119,19 +112,6 @@ def test_the_fit_says_how_long_it_ran_and_why():
     for each in (given, auto):
         assert each.estimator is each.main
         assert each.is_whole
-
-
-@pytest.mark.parametrize("n_iter", [3, "auto"])
-def test_a_risk_that_still_falls_is_the_first_warning(n_iter, monkeypatch):
-    monkeypatch.setattr("steinpath.risk._stopping._MOST", 3)
-    found = fit(n_iter=n_iter)
-    limit = "" if n_iter == 3 else ", the limit for data of this size"
-    assert found.main.stop_ == ("n_iter" if n_iter == 3 else "limit")
-    assert found.main.warnings_[0] == (
-        f"the estimated risk was still decreasing after 3 iterations{limit}; use a larger number, "
-        "such as n_iter=6"
-    )
-    assert found.estimator is found.main
 
 
 def test_parameters_go_to_the_loss_or_the_penalty_in_units_of_the_target():
@@ -198,14 +178,6 @@ def test_numbers_have_the_digits_of_their_error(value, stderr, said):
 # ------------------------------------------------------------------------------------------------
 
 
-def test_the_estimate_is_the_one_adjusted_for_selection():
-    found = fit()
-    tuning = found.tuning
-    assert found.estimate == (tuning.best_risk, tuning.best_risk_stderr)
-    naive = found.main.naive_risk_, found.main.naive_risk_stderr_
-    assert naive == (tuning.risk[tuning.best], tuning.stderr[tuning.best])
-
-
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -219,32 +191,6 @@ def test_the_estimate_is_the_one_adjusted_for_selection():
 )
 def test_only_what_was_selected_is_said_to_be_counted(changes, said):
     assert fit(**changes).meaning_of_error == said
-
-
-def test_held_out_rows_are_in_units_of_the_target():
-    """Moving and scaling the target moves and scales what is said of held-out rows."""
-    X, y = rows()
-    first, other = fit(X, y), fit(X, 1e3 * y + 1e6)
-    (actual, predicted), (moved, far) = held_out(first.tuning), held_out(other.tuning)
-    np.testing.assert_allclose(actual, y, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose((moved - 1e6) / 1e3, y, atol=1e-6)
-    np.testing.assert_allclose((moved - far) / 1e3, actual - predicted, rtol=1e-4, atol=1e-5)
-    np.testing.assert_array_equal(first.main.left_out_prediction_, predicted)
-    assert first.main.median_error_ == np.median(np.abs(actual - predicted))
-    assert other.main.median_error_ == pytest.approx(1e3 * first.main.median_error_, rel=1e-5)
-    assert other.improvement == pytest.approx(first.improvement, rel=1e-5)
-
-
-def test_held_out_predictions_are_by_models_that_did_not_see_the_row():
-    """A gross error in one row does not move its own prediction, as it would a fit by squares."""
-    X, y = rows()
-    row = 17
-    changed = y + 1e4 * (np.arange(150) == row)
-    fits = [fit(X, each, n_alphas=3, loss="squared").main for each in (y, changed)]
-    held_out = [each.left_out_prediction_[row] for each in fits]
-    fitted = [each.predict(X[row : row + 1])[0] for each in fits]
-    assert abs(fitted[1] - fitted[0]) > 10
-    assert abs(held_out[1] - held_out[0]) < 0.2 * abs(fitted[1] - fitted[0])
 
 
 def test_the_constant_is_the_best_on_the_rows_that_were_held_out():
@@ -269,15 +215,6 @@ def test_a_loss_of_the_user_has_no_constant():
     assert not hasattr(found.main, "constant_risk_")
     assert math.isnan(found.improvement)
     assert found.scored_by.startswith("scoring loss ")
-
-
-def test_intervals_are_in_units_of_the_features():
-    X, y = rows()
-    X[:, 0] = 1e3 + 50 * X[:, 0]
-    found = fit(X, y)
-    np.testing.assert_allclose(found.main.scale_, X.std(axis=0), rtol=1e-6)
-    expected = found.tuning.predict_interval(X / found.main.scale_, 0.8)
-    np.testing.assert_allclose(found.main.predict_interval(X, 0.8), expected, rtol=1e-6)
 
 
 def test_groups_and_splits_are_those_of_the_user():
@@ -319,7 +256,6 @@ def test_several_classes_are_compared_by_their_error_rate():
     found = classify()
     assert found.labels == found.classes == ["high", "low", "mid"]
     assert found.main is found.models[found.classes.index(found.main_label)]
-    assert found.ranked_by == "error rate"
     chosen = found.chosen
     assert (chosen.value, chosen.stderr) == (
         found.estimator.error_rate_,
@@ -357,7 +293,7 @@ def test_labels_are_texts_of_any_kind():
 def test_the_best_is_first_and_differences_are_known_better_than_risks():
     pairs = [("squared", "lasso"), ("lad", "lasso"), ("lad", "ridge")]
     fits = [fit(loss=loss, penalty=penalty, test_loss="absolute") for loss, penalty in pairs]
-    ranking = rank([Contender.of(each) for each in fits])
+    ranking = rank([contender(each) for each in fits])
     assert [row.risk for row in ranking] == sorted(each.estimate[0] for each in fits)
     assert (ranking[0].behind, ranking[0].behind_stderr) == (0.0, 0.0)
     best = min(fits, key=lambda each: each.estimate[0])
@@ -367,13 +303,6 @@ def test_the_best_is_first_and_differences_are_known_better_than_risks():
     for row in ranking[1:]:
         assert row.behind == pytest.approx(row.risk - ranking[0].risk)
         assert 0 < row.behind_stderr < math.hypot(row.stderr, ranking[0].stderr)
-
-
-def test_risks_that_still_fall_are_noted_of_others_than_the_best():
-    first, other = (Contender.of(fit(n_iter=n_iter, test_loss="absolute")) for n_iter in (50, 2))
-    ranking = rank([other, first])
-    assert [row.still_falls for row in ranking] == [False, True]
-    assert any("was still decreasing" in text for text in _remarks(fit(), ranking))
 
 
 def test_time_series_are_compared_on_the_rows_that_all_held_out():
@@ -424,15 +353,6 @@ def test_coefficients_are_differences_from_the_most_frequent_level():
         "'kind=u')"
     )
     assert main.coef_[1] == 5.0  # of the model, unchanged
-
-
-def test_without_categories_coefficients_are_those_of_the_model():
-    columns, y = table()
-    found = of_table({name: columns[name] for name in ("x", "garden")}, y)
-    reported = found.coefficients()
-    np.testing.assert_array_equal(reported.coef, found.main.coef_)
-    assert reported.intercept == found.main.intercept_
-    assert (found.references, found.caption) == ([], "")
 
 
 @pytest.mark.parametrize("penalty", ["lasso", "none"])

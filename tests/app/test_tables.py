@@ -5,7 +5,6 @@ import gzip
 import json
 import os
 import sys
-import time
 import zipfile
 from contextlib import suppress
 from decimal import Decimal
@@ -84,17 +83,6 @@ def test_endings_of_text(write, name):
         write(gzip.compress(content) if name.lower().endswith("gz") else content, name)
     )
     assert_columns(table, **PLAIN_COLUMNS)
-
-
-@pytest.mark.parametrize("name", ["a.tsv", "a.TAB", "a.tsv.gz"])
-def test_tabs_only(write, name):
-    content = b"a,b\tc\n1\t2\n"
-    table = read_table(write(gzip.compress(content) if name.endswith("gz") else content, name))
-    assert_columns(table, **{"a,b": [1.0], "c": [2.0]})
-
-
-def test_no_newline_at_the_end_and_a_str(write):
-    assert_columns(read_table(str(write("a,b\n1,2"))), a=[1.0], b=[2.0])
 
 
 def test_delimiters_within_quotes_do_not_count(write):
@@ -212,12 +200,6 @@ def test_formats_that_are_refused(options):
         FileFormat(**options)
 
 
-def test_long_cells_are_read_in_linear_time(write):
-    # blanks within a cell; a quadratic time would be minutes
-    table = read_table(write("x,y\n5" + " " * 100_000 + "z,1\n6,2\n"))
-    assert values(table, "x").dtype == object
-
-
 def test_formats_in_model_files():
     full = FileFormat(",", ".", ("-", "x"), "%d.%m.%Y", delimiter=";", encoding="utf-16")
     for each in (full, FileFormat(), FileFormat(na=("-",))):
@@ -281,25 +263,6 @@ def test_damaged_gzip(refused):
     for content in (b"", b"a,b\n1,2\n", whole[:-9], whole[:400], whole[:50] + b"xx" + whole[52:]):
         assert refused(content, "data.csv.gz")
     assert refused(b"a,b\n1,2\n", "data.csv.gz").startswith("Not a gzipped file")
-
-
-def test_many_rows(tmp_path):
-    """Within seconds, of which a few are allowed for a busy machine."""
-    n = 50_000
-    rng = np.random.default_rng(0)
-    X = rng.integers(-(10**6), 10**6, (n, 6)) / 1000
-    kinds = np.array(["a", "b", "c"])[rng.integers(0, 3, n)]
-    file = tmp_path / "many.csv"
-    frame = pd.DataFrame(X, columns=list("uvwxyz")).assign(kind=kinds)
-    frame.loc[n - 1, "z"] = np.nan
-    frame.to_csv(file, index=False)
-    start = time.perf_counter()
-    table = read_table(file)
-    assert time.perf_counter() - start < 8
-    assert table.place(n - 1) == f"line {n + 1}"
-    np.testing.assert_array_equal(values(table, "u"), X[:, 0])
-    np.testing.assert_array_equal(values(table, "z"), frame["z"])
-    assert values(table, "kind").tolist() == kinds.tolist()
 
 
 # ------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 import steinpath as sp
 from steinpath.app.cli import fit as command
 from steinpath.app.cli import main
-from steinpath.app.fitted import Contender, Fitted, rank
+from steinpath.app.fitted import Fitted, contender, rank
 from steinpath.app.report.build import Result, build_content, render
 from steinpath.app.tables import FileFormat, read_table
 from steinpath.estimators._base import keeping_searches
@@ -129,11 +129,11 @@ def test_the_report_makes_no_copy_of_the_path(fitted):
 
 
 def test_models_that_are_compared_keep_no_coefficients(fitted):
-    chosen, kept = fitted.tuning.chosen, Contender.of(fitted).chosen
+    chosen, kept = fitted.tuning.chosen, contender(fitted)[1]
     assert kept.models.coef.size == kept.models.predictions.size == 0
     other = wide_fit(4000, n_iter=10, penalty="lasso")
     assert kept.compare(other.tuning.chosen) == chosen.compare(other.tuning.chosen)
-    ranking = rank([Contender.of(each) for each in (fitted, other)])
+    ranking = rank([contender(each) for each in (fitted, other)])
     assert ranking[0].behind == 0 <= ranking[1].behind
 
 

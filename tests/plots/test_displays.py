@@ -1,7 +1,5 @@
 """Plots of the risk over iterations and regularisation strengths."""
 
-import sys
-
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -96,19 +94,6 @@ def test_surface_of_an_estimator(model):
     assert "α" in display.ax_.get_ylabel()
 
 
-@pytest.mark.parametrize("n_alphas", [1, 2, 12])
-@pytest.mark.parametrize("kind", KINDS)
-def test_any_number_of_penalties(n_alphas, kind, data):
-    model = sp.SqrtRidge(n_alphas=n_alphas, n_iter=60, random_state=0).fit(*data)
-    display = sp.RiskPathDisplay.from_estimator(model, kind=kind)
-    k, t = display.best
-    if kind == "surface":
-        assert_surface(display.ax_, model.risk_path_, model.alphas_, display.best)
-    else:
-        curves = (model.risk_path_[k], model.risk_stderr_[k], model.train_path_[k])
-        assert_path(display.ax_, *curves, t)
-
-
 @pytest.mark.parametrize("select", ["last", 5])
 def test_the_selected_iterate_is_marked(select, data):
     model = sp.LADLasso(select=select, n_alphas=3, n_iter=30, tol=1e6, random_state=0).fit(*data)
@@ -147,20 +132,7 @@ def test_no_risk_no_plot(kind, data, model):
         sp.RiskPathDisplay.from_estimator(weighted, kind=kind)
 
 
-def test_weights_after_a_fit_without(data):
-    model = sp.LADLasso(alpha=0.1, select="last", n_iter=20, tol=1e6, random_state=0).fit(*data)
-    model.fit(*data, sample_weight=np.linspace(1, 2, 100))
-    with pytest.raises(ValueError, match="sample_weight"):
-        sp.RiskPathDisplay.from_estimator(model)
-
-
 # Weights are said to be taken for counts.
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_integer_weights(data):
-    model = sp.LADLasso(n_alphas=3, n_iter=60, random_state=0)
-    model.fit(*data, sample_weight=np.arange(100) % 3)
-    display = sp.RiskPathDisplay.from_estimator(model, kind="surface")
-    assert_surface(display.ax_, model.risk_path_, model.alphas_, display.best)
 
 
 def test_other_estimators_are_not_said_to_have_had_weights(data, model):
@@ -175,23 +147,8 @@ def test_wrong_kind(model):
         sp.RiskPathDisplay.from_estimator(model, kind="curve")
 
 
-def test_without_matplotlib(model, tuning, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    for draw in (lambda: sp.RiskPathDisplay.from_estimator(model), tuning.plot):
-        with pytest.raises(ImportError, match=r"pip install 'steinpath\[plot\]'"):
-            draw()
-
-
 def test_tuning(tuning):
     ax = tuning.plot()
     assert_surface(ax, tuning.risk, tuning.lams, tuning.best)
     assert "λ" in ax.get_ylabel()
     assert "absolute" in ax.get_title()
-
-
-@pytest.mark.parametrize("lams", [[0.5], [0.2, 2.0, 1.0]], ids=["one", "three"])
-def test_tuning_on_given_axes(lams, data):
-    tuning = sp.tune(*data, sp.LAD(), sp.Lasso, lams=lams, n_iter=30, rng=0)
-    ax = Figure().subplots()
-    assert tuning.plot(ax) is ax
-    assert_surface(ax, tuning.risk, tuning.lams, tuning.best)

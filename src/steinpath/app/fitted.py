@@ -26,7 +26,7 @@ from steinpath.inference._coefficient_intervals import CoefficientIntervals
 from steinpath.inference._scores import enough_rows
 from steinpath.plots import held_out, largest_sizes
 from steinpath.problem._penalties import NoPenalty
-from steinpath.problem._scoring import CRITERIA, Criterion
+from steinpath.problem._scoring import Criterion
 from steinpath.risk._after_choice import ChosenRisk
 from steinpath.risk._leave_out import LeftOutModels
 from steinpath.risk._risk import Risk
@@ -128,11 +128,6 @@ class Fitted:
         """The scoring loss in words."""
         known, name = self.risk.criterion, self.risk.test_loss
         return known.words if isinstance(known, Criterion) else f"scoring loss {name}"
-
-    @property
-    def ranked_by(self) -> str:
-        """The loss by which models are compared, in words; see `chosen`."""
-        return CRITERIA["zero_one"].label if self.several else self.scored_by
 
     @property
     def estimate(self) -> tuple[float, float]:
@@ -263,30 +258,23 @@ class Ranked:
     still_falls: bool = False
 
 
-class Contender(NamedTuple):
-    """What a comparison keeps of a model: not its paths, which take much memory."""
-
-    row: Ranked
-    chosen: ChosenRisk
-
-    @classmethod
-    def of(cls, fitted: Fitted) -> Contender:
-        """Return what is kept of a model."""
-        main, nothing = fitted.main, np.zeros((0, 0))
-        # compared by their losses, without the coefficients of out-of-fold models
-        chosen = replace(fitted.chosen, models=LeftOutModels(nothing, np.zeros(0), nothing))
-        names = main.loss_.label, main.penalty_.label, main.alpha_, main.best_iter_
-        size = fitted.nonzeros, chosen.value, chosen.stderr
-        return cls(Ranked(*names, *size, still_falls=fitted.tuning.still_falls), chosen)
+def contender(fitted: Fitted) -> tuple[Ranked, ChosenRisk]:
+    """Return what a comparison keeps of a model: not its paths, which take much memory."""
+    main, nothing = fitted.main, np.zeros((0, 0))
+    # compared by their losses, without the coefficients of out-of-fold models
+    chosen = replace(fitted.chosen, models=LeftOutModels(nothing, np.zeros(0), nothing))
+    names = main.loss_.label, main.penalty_.label, main.alpha_, main.best_iter_
+    size = fitted.nonzeros, chosen.value, chosen.stderr
+    return Ranked(*names, *size, still_falls=fitted.tuning.still_falls), chosen
 
 
-def rank(contenders: Sequence[Contender]) -> list[Ranked]:
+def rank(contenders: Sequence[tuple[Ranked, ChosenRisk]]) -> list[Ranked]:
     """Return the models with the smallest risk first, each compared with the first."""
-    first, *others = sorted(contenders, key=lambda contender: contender.chosen.value)
-    ranking = [first.row]
+    (best, first), *others = sorted(contenders, key=lambda pair: pair[1].value)
+    ranking = [best]
     for row, chosen in others:
-        chosen, best = _on_the_same_rows(chosen, first.chosen)
-        behind, stderr = chosen.compare(best)
+        chosen, reference = _on_the_same_rows(chosen, first)
+        behind, stderr = chosen.compare(reference)
         ranking.append(replace(row, behind=behind, behind_stderr=stderr))
     return ranking
 
@@ -331,13 +319,6 @@ class Interval(NamedTuple):
         """The p-value with two significant digits."""
         return f"<{_SMALL:.4f}" if self.pvalue < _SMALL else f"{self.pvalue:.2g}"
 
-    @property
-    def evidence(self) -> float:
-        """Absolute estimate in standard errors; features are sorted by it."""
-        if not self.stderr:  # a target without noise
-            return math.inf if self.estimate else 0.0
-        return abs(self.estimate) / self.stderr
-
 
 @dataclass(frozen=True, eq=False)
 class FitIntervals:
@@ -355,7 +336,16 @@ class FitIntervals:
     @property
     def by_evidence(self) -> list[Interval]:
         """The intervals, smallest p-values first."""
-        return sorted(self.rows, key=lambda row: -row.evidence)
+
+        def evidence(row: Interval) -> float:
+            """Absolute estimate in standard errors, of which a target without noise has none."""
+            return (
+                abs(row.estimate) / row.stderr
+                if row.stderr
+                else (math.inf if row.estimate else 0.0)
+            )
+
+        return sorted(self.rows, key=evidence, reverse=True)
 
 
 def fit_intervals(fitted: Fitted) -> FitIntervals:

@@ -21,10 +21,10 @@ from steinpath.plots._risks import (
     plot_audit,
     plot_penalties,
     plot_risk,
+    plot_summary,
     plot_tuning,
 )
 from steinpath.plots._style import check_ending, close, drawn_as, import_pyplot, save
-from steinpath.plots._summary import plot_summary
 
 __all__ = ["BLUE", "GREEN", "GREY", "ORANGE", "RiskPathDisplay", "close", "import_pyplot"]
 __all__ += ["plot_audit", "plot_coefficients", "plot_diagnostics", "plot_intervals"]

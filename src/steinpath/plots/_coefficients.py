@@ -12,7 +12,7 @@ from steinpath._support.arrays import to_numpy
 from steinpath._support.charts import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, YELLOW
 from steinpath._support.printing import printable
 from steinpath._support.validation import check_count
-from steinpath.plots._style import drawing_on, height_of, mark_iterate, set_time_axis
+from steinpath.plots._style import drawing_on, height_of, set_time_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,6 +27,9 @@ _AT_RIGHT: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords"
 _AT_RIGHT |= {"va": "center", "parse_math": False, "annotation_clip": False}
 _CONNECTION: dict[str, Any] = {"arrowstyle": "-", "lw": 0.5, "relpos": (0, 0.5)}
 _CONNECTION |= {"shrinkA": 0, "shrinkB": 0}
+# The number of an iteration, above the frame.
+_ABOVE: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "xytext": (0, 2)}
+_ABOVE |= {"textcoords": "offset points", "ha": "center", "va": "bottom", "fontsize": "small"}
 _DASHES = ("-", (0, (5, 1.5)), (0, (1, 1)))
 
 
@@ -86,7 +89,9 @@ def plot_coefficients(
             axes.plot(coef[:, k], color=colour, ls=dash, label=f"_{name}", zorder=2.5)
         axes.axhline(0, color=BLACK, lw=0.5, zorder=1)
         if best is not None:
-            mark_iterate(axes, best)
+            line: dict[str, Any] = {"ls": (0, (4, 2)), "label": f"iteration {best}"}
+            axes.axvline(best, color=ORANGE, lw=0.8, zorder=1.5, **line)
+            axes.annotate(f"{best}", (best, 1), color=ORANGE, **_ABOVE)
         low, high = (min(coef.min(initial=0), 0.0), max(coef.max(initial=0), 0.0))
         margin = 0.04 * (high - low) or 1.0
         axes.set_ylim(low - margin, high + margin)

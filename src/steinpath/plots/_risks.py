@@ -1,8 +1,8 @@
-"""Plots of the estimated risk over iterations and regularisation strengths."""
+"""Plots of the estimated risk over iterations and regularisation strengths, and a summary."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,13 +10,19 @@ import numpy as np
 from steinpath._support.arrays import to_numpy
 from steinpath._support.charts import BLACK, BLUE, GREEN, GREY, ORANGE
 from steinpath._support.validation import check_choice, check_count
+from steinpath.plots._classes import plot_roc
+from steinpath.plots._coefficients import plot_coefficients
+from steinpath.plots._lists import plot_diagnostics
+from steinpath.plots._residuals import plot_residuals
 from steinpath.plots._style import (
+    TICKS,
     draw_band,
     drawing_on,
-    dress_like,
+    dress,
     figure_of,
     name_of_loss,
-    note_beyond,
+    new_figure,
+    note,
     place_legend,
     set_time_axis,
     use_log_scale,
@@ -152,9 +158,47 @@ def _show_most(ax: Axes, low: np.ndarray, high: np.ndarray) -> None:
     cap = 4 * float(np.quantile(sizes, 0.75)) or float(sizes.max())
     within = sizes <= cap
     bottom, top = min(low[within].min(), 0.0), max(high[within].max(), 0.0)
-    margin = 0.05 * (top - bottom) or 1.0
-    ax.set_ylim(bottom - margin, top + margin)
-    note_beyond(ax, sizes[~within])
+    _set_limits(ax, bottom, top, sizes[~within])
+
+
+def plot_summary(tuning: Tuning, names: Sequence[str] | None = None, scale: Any = None) -> Figure:
+    """Plot a summary of a tuning result in six panels.
+
+    (a) Estimated risk by iteration at the selected regularisation strength, (b) estimated risk over
+    all regularisation strengths and iterations, (c) coefficients, (d) diagnostics, (e) corrected
+    against raw residuals, or for classification the out-of-fold ROC curve, and (f) the audit, or
+    without an audit the smallest risk for each regularisation strength.
+
+    Parameters
+    ----------
+    tuning : Tuning
+        Tuning result to plot.
+    names : sequence of str of length p, optional
+        Names of the columns of X.
+    scale : array-like of shape (p,), optional
+        Factors by which the coefficients are multiplied; see `plot_coefficients`.
+    """
+    k, best = tuning.best
+    risk = tuning.risks[k]
+    with new_figure((9.6, 5.8), **{"legend.fontsize": 7}) as figure:
+        axes = figure.subplots(2, 3).ravel()
+        for letter, ax in zip("abcdef", axes, strict=True):
+            dress(ax)
+            ax.set_title(f"({letter})", loc="left", fontweight="bold")
+        plot_risk(risk, axes[0], log_time=True, best=best)
+        plot_tuning(tuning, axes[1])
+        plot_diagnostics(risk, axes[3])
+        if risk.path.loss.margin:
+            plot_roc(tuning, axes[4])
+        else:
+            plot_residuals(risk, best, axes[4])
+        if risk.audit is not None and np.any(to_numpy(risk.audit.difference)):
+            plot_audit(risk, axes[5], log_time=True)
+        else:
+            plot_penalties(tuning, axes[5])
+        # last, because its labels are placed according to the final layout
+        plot_coefficients(risk.path, names, scale=scale, best=best, ax=axes[2])
+    return figure
 
 
 class RiskPathDisplay:
@@ -314,9 +358,16 @@ def _show_minimum(ax: Axes, values: np.ndarray, stderr: np.ndarray, *others: np.
     drawn = np.concatenate([values, values - 2 * stderr, values + 2 * stderr, *others])
     shown = drawn[np.abs(drawn - lowest) <= (5 * seen or np.inf)]
     bottom, top = min(shown.min(), train.min()), shown.max()
+    _set_limits(ax, bottom, top, values)
+
+
+def _set_limits(ax: Axes, bottom: float, top: float, values: np.ndarray) -> None:
+    """Set the y limits; write how many of some values are above them, and the largest."""
     margin = 0.05 * (top - bottom) or 1.0
     ax.set_ylim(bottom - margin, top + margin)
-    note_beyond(ax, values[values > top + margin])
+    if len(beyond := values[values > top + margin]):
+        plural = "s" * (len(beyond) > 1)
+        note(ax, f"{len(beyond)} iteration{plural} off the scale, up to {beyond.max():.2g}")
 
 
 def _draw_surface(
@@ -331,7 +382,9 @@ def _draw_surface(
     mesh = ax.pcolormesh(*edges, risk[order], cmap="viridis_r", rasterized=True, **colours)
     bar = figure_of(ax).colorbar(mesh, ax=ax, extend="max", label="estimated risk", aspect=25)
     bar.outline.set_visible(False)
-    dress_like(bar.ax, ax)
+    for which, ticks in TICKS.items():  # in the style of the axes
+        own = ax.yaxis.get_tick_params(which=which)
+        bar.ax.tick_params(which=which, **{name: own[name] for name in ticks if name in own})
     k, t = best
     place = int(np.flatnonzero(order == k)[0])
     selected = f"selected: {symbol} = {alphas[k]:.3g}, iteration {t}"

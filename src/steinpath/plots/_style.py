@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from steinpath._support.charts import BLUE, GREY, ORANGE
+from steinpath._support.charts import BLUE, GREY
 from steinpath._support.files import write_bytes
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ STYLE: dict[str, Any] = {
     "figure.facecolor": "white",
 }
 # Matplotlib creates ticks when it draws, by then outside of rc_context: set their style explicitly.
-_TICKS: dict[Literal["major", "minor"], dict[str, Any]] = {
+TICKS: dict[Literal["major", "minor"], dict[str, Any]] = {
     "major": {"length": 3, "width": 0.6, "pad": 2.5, "labelsize": 8},
     "minor": {"length": 1.6, "width": 0.4},
 }
@@ -88,15 +88,8 @@ def new_figure(size: tuple[float, float], **style: Any) -> Iterator[Figure]:
 
 def dress(ax: Axes) -> None:
     """Set the tick style of new axes."""
-    for which, ticks in _TICKS.items():
+    for which, ticks in TICKS.items():
         ax.tick_params(which=which, color=STYLE["axes.edgecolor"], **ticks)
-
-
-def dress_like(ax: Axes, other: Axes) -> None:
-    """Copy the tick style of other axes."""
-    for which, ticks in _TICKS.items():
-        there = other.yaxis.get_tick_params(which=which)
-        ax.tick_params(which=which, **{name: there[name] for name in ticks if name in there})
 
 
 def save(drawn: Axes | Figure, file: str | os.PathLike[str]) -> None:
@@ -206,14 +199,6 @@ def draw_band(ax: Axes, low: np.ndarray, high: np.ndarray) -> None:
     ax.fill_between(np.arange(len(low)), low, high, color=BLUE, alpha=0.15, lw=0, label=label)
 
 
-def mark_iterate(ax: Axes, best: int) -> None:
-    """Draw a vertical line at an iteration, with its number above the frame."""
-    ax.axvline(best, color=ORANGE, lw=0.8, ls=(0, (4, 2)), zorder=1.5, label=f"iteration {best}")
-    at: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "xytext": (0, 2)}
-    style: dict[str, Any] = {"ha": "center", "va": "bottom", "color": ORANGE, "fontsize": "small"}
-    ax.annotate(f"{best}", (best, 1), textcoords="offset points", **at, **style)
-
-
 def place_legend(ax: Axes, columns: int = 2) -> None:
     """Place the legend where it covers no data.
 
@@ -252,13 +237,6 @@ def note(ax: Axes, text: str, outside: bool = False) -> None:
     at: dict[str, Any] = {"xytext": (8, 2) if outside else (0, 2), "textcoords": "offset points"}
     at |= {"xycoords": "axes fraction", "ha": "left" if outside else "right", "va": "bottom"}
     ax.annotate(text, (1, 1), color=GREY, fontsize="small", **at)
-
-
-def note_beyond(ax: Axes, values: np.ndarray) -> None:
-    """Write the number of iterations with values beyond the frame, and the largest value."""
-    if len(values):
-        plural = "s" * (len(values) > 1)
-        note(ax, f"{len(values)} iteration{plural} off the scale, up to {values.max():.2g}")
 
 
 def use_log_scale(ax: Axes) -> None:

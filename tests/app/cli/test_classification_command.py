@@ -12,7 +12,6 @@ import steinpath as sp
 from commands import call, refused
 from steinpath.app.fitted import Fitted
 from steinpath.app.report.build import facts
-from steinpath.app.tables import DataError
 
 QUICK = ("--n-iter", 20, "--n-alphas", 3)
 NAMES = np.array(["low", "middle", "high"])
@@ -98,19 +97,6 @@ def test_rows_without_a_class_are_left_out(tmp_path):
 )
 def test_options_of_both_tasks_are_refused(options, said, files):
     assert said in refused("fit", files / "of2.csv", "--target", "y", *options, code=2)
-
-
-def test_a_loss_says_what_two_numbers_are(tmp_path):
-    table = drawn()
-    table["y"] = (table["y"] == "low").astype(int)
-    table.to_csv(tmp_path / "d.csv", index=False)
-    for options, name in (((), "logistic"), (("--loss", "lad"), "lad"),
-                          (("--task", "regression"), "lad")):  # fmt: skip
-        said = call("fit", tmp_path / "d.csv", "--target", "y", "--json", "--no-plots", *QUICK,
-                    *options, "--out", tmp_path / "o")  # fmt: skip
-        found = json.loads(said.stdout)
-        assert found["loss"] == name
-        assert ("classes" in found) == (name == "logistic")
 
 
 # ------------------------------------------------------------------------------------------------
@@ -253,29 +239,6 @@ def test_what_models_of_classes_do_not_have_is_refused(files):
     assert not hasattr(sp.load_model(out / "model.json"), "predict_proba")
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"classes": None}, "'classes' is not a list"),
-        ({"classes": ["a"]}, "not two or more"),
-        ({"classes": ["a", "a"]}, "not two or more"),
-        ({"classes": ["a", 1]}, "not labels of a classifier, all of one type"),
-        ({"classes": ["a", "b", "c"]}, "not a list"),
-        ({"error_rate_": 2}, "'error_rate_' is 2"),
-        ({"error_rate_": None}, "'error_rate_' is not a number"),
-        ({"loss_": {"loss": "lad", "parameters": {}}}, "'loss_' is not for its estimator"),
-    ],
-)
-def test_files_that_are_no_models_of_classes(change, said, files, tmp_path):
-    _, out = fitted(files, 2)
-    content = json.loads((out / "model.json").read_text())
-    model = content["model"]
-    (model if "classes" in change else model["attributes"]).update(change)
-    (tmp_path / "m.json").write_text(json.dumps(content))
-    with pytest.raises(DataError, match=said):
-        sp.load_model(tmp_path / "m.json")
-
-
 @pytest.mark.parametrize("k", [2, 3])
 def test_the_report_has_charts_of_classes(k, files):
     found, out = fitted(files, k)
@@ -291,12 +254,6 @@ def test_the_report_has_charts_of_classes(k, files):
         assert (curve["x"][0], curve["y"][0], curve["x"][-1], curve["y"][-1]) == (0, 0, 1, 1)
         assert np.all(np.diff(curve["x"]) >= 0)
     assert len(data["reliability"]) == len(data["roc"])
-
-
-def test_the_report_of_hinge_has_no_reliability_curve(files):
-    page = (fitted(files, 2, "--loss", "hinge")[1] / "report.html").read_text(encoding="utf-8")
-    assert "ROC curve" in page
-    assert "Reliability curve" not in page
 
 
 def test_plots_of_classes(files):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import steinpath as sp
-from commands import bounds, call, write
+from commands import call, write
 
 QUICK = ("--n-iter", "60", "--n-alphas", "6", "--no-plots")
 
@@ -58,26 +58,6 @@ def test_the_group_is_no_feature_and_need_not_be_in_new_rows(grouped):
     assert any("held out together (40 groups of 8 rows)" in each for each in found["with"]["notes"])
 
 
-def test_intervals_cover_new_groups(grouped):
-    _, _, models, _, new = grouped
-    shares = {}
-    for name, model in models.items():
-        lower, upper = bounds(model, new, 0.9).T
-        shares[name] = np.mean((lower <= new["y"]) & (new["y"] <= upper))
-    assert shares["with"] > 0.8
-    assert shares["without"] < shares["with"] - 0.1
-
-
-def test_labels_may_be_numbers(grouped, tmp_path):
-    _, found, _, _, _ = grouped
-    table = clusters(40, seed=0)
-    table["site"] = table["site"].str.removeprefix("site ").astype(int) + 1000
-    again = fit(write(tmp_path, table=table), tmp_path / "o", "--group", "site")
-    # the same groups, whatever they are called, though their order may differ
-    assert again["risk"] == pytest.approx(found["with"]["risk"], rel=0.25)
-    assert again["features"] == 30
-
-
 def drifting(n, seed=0, order=None):
     """A level that wanders, so that neighbours in time are alike."""
     rng = np.random.default_rng(seed)
@@ -105,15 +85,6 @@ def test_the_order_of_the_file_does_not_matter(tmp_path):
     assert found[0]["features"] == 3
 
 
-def test_what_comes_later_is_harder_than_what_lies_between(tmp_path):
-    file = write(tmp_path, table=drifting(150))
-    options = {"between": ("--drop", "day"), "later": ("--time", "day"),
-               "gap": ("--time", "day", "--gap", "15")}  # fmt: skip
-    risks = {n: fit(file, tmp_path / n, *each)["risk"] for n, each in options.items()}
-    assert risks["later"] > 1.1 * risks["between"]
-    assert risks["gap"] != risks["later"]
-
-
 @pytest.mark.parametrize("command", ["tune", "compare"])
 @pytest.mark.parametrize(
     ("table", "options"),
@@ -135,21 +106,3 @@ def test_comparisons_take_them_too(command, table, options, tmp_path):
     assert found["risk"] == risks[0]
     assert all(row["behind_stderr"] >= 0 for row in found["ranking"])
     assert found["features"] == (4 if "site" in table else 3)
-
-
-def test_rows_without_a_target_are_left_out_with_their_groups(tmp_path):
-    table = clusters(12, seed=0, size=6, p=4)
-    table.loc[[3, 7], "y"] = None
-    table.loc[3, "site"] = None
-    found = fit(write(tmp_path, table=table), tmp_path / "o", "--group", "site", "--impute")
-    assert found["rows"] == 70
-    assert "2 rows without a target were dropped" in found["notes"]
-
-
-def test_the_report_says_what_was_assumed(grouped):
-    folder, *_ = grouped
-    page = (folder / "with" / "report.html").read_text(encoding="utf-8")
-    assert "Groups are independent of each other" in page
-    assert "40 groups of 8 rows" in page
-    page = (folder / "without" / "report.html").read_text(encoding="utf-8")
-    assert "Rows are independent of each other" in page

@@ -9,10 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import steinpath as sp
 from commands import call, houses, refused, write
 from steinpath.app import fitted as module
-from test_dependent_rows import clusters
 
 QUICK = ("--n-iter", "60", "--n-alphas", "6")
 ENTRIES = {"name", "estimate", "stderr", "lower", "upper", "pvalue", "significant"}
@@ -101,30 +99,6 @@ def test_the_report_has_a_section(fitted):
     for row in rows:
         assert ("forest found" in row) == (">yes</td>" in row)
         assert row.count("<circle") == 1
-
-
-def test_they_are_those_of_the_estimators(tmp_path):
-    """Without categories, on the path of the fit itself."""
-    data = houses(400).drop(columns=["town", "sold"])
-    _, intervals, rows = fit(write(tmp_path, table=data), tmp_path / "out")
-    X = data.drop(columns="price").assign(garden=data["garden"] == "yes").to_numpy(float)
-    alphas = sp.load_model(tmp_path / "out" / "model.json")[-1].alpha_
-    model = sp.LADLasso(alpha=alphas, n_iter=60, random_state=0).fit(X, data["price"])
-    other = model.coef_intervals()
-    assert abs(other.t - intervals["t"]) <= 3
-    assert not intervals["notes"]
-    for k, row in enumerate(rows.values()):
-        assert row["estimate"] == pytest.approx(other.estimate[k], abs=0.5 * row["stderr"])
-        assert row["stderr"] == pytest.approx(other.stderr[k], rel=0.2)
-
-
-def test_groups_make_standard_errors_robust(tmp_path):
-    file = write(tmp_path, table=clusters(40, seed=0, p=10))
-    robust = fit(file, tmp_path / "with", "--group", "site", target="y")
-    usual = fit(file, tmp_path / "without", "--drop", "site", target="y")
-    ratio = [robust[2][name]["stderr"] / row["stderr"] for name, row in usual[2].items()]
-    assert np.median(ratio) > 1.5
-    assert "standard errors are robust to dependence within groups" in robust[1]["notes"]
 
 
 def test_columns_that_repeat_others_are_not_identified(tmp_path):

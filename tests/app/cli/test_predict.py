@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -190,14 +189,6 @@ def test_intervals_in_json_and_without_the_target(model, tmp_path):
     assert result.stderr == ""
 
 
-def test_a_higher_level_contains_a_lower_one(model, tmp_path):
-    new = houses(40, seed=2)
-    ends = [bounds(sp.load_model(model), new, level) for level in (0.3, 0.6, 0.9, 0.95)]
-    for narrow, wide in pairwise(ends):
-        assert (wide[:, 0] <= narrow[:, 0]).all()
-        assert (narrow[:, 1] <= wide[:, 1]).all()
-
-
 @pytest.mark.parametrize("level", ["0", "1", "1.5", "-0.1", "nan", "most"])
 def test_levels_that_are_none(level, model, tmp_path):
     assert "--interval" in refused("predict", model, write(tmp_path), "--interval", level, code=2)
@@ -206,12 +197,6 @@ def test_levels_that_are_none(level, model, tmp_path):
 def test_a_level_too_high_for_the_rows_of_the_fit(model, tmp_path):
     line = refused("predict", model, write(tmp_path), "--interval", 0.999)
     assert "the highest possible level is 0.99" in line
-
-
-def test_outputs_of_intervals_are_no_columns_to_keep(model, tmp_path):
-    file = write(tmp_path, table=houses().assign(lower=2))
-    line = refused("predict", model, file, "--keep", "lower", "--interval", 0.9, code=2)
-    assert "--keep 'lower': the output has a column of that name" in line
 
 
 def test_a_model_of_an_earlier_version_predicts_without_intervals(model, tmp_path):
@@ -224,16 +209,3 @@ def test_a_model_of_an_earlier_version_predicts_without_intervals(model, tmp_pat
     line = refused("predict", old, file, "--interval", 0.9)
     assert "saved without prediction intervals" in line
     assert "`steinpath fit`" in line
-
-
-def test_quantiles_have_intervals_of_unequal_sides(tmp_path):
-    """Those of a model of a high quantile reach further down than up."""
-    file, out = write(tmp_path, table=houses(200)), tmp_path / "o"
-    call("fit", file, "--target", "price", "--quantile", 0.9, "--out", out, *QUICK)
-    fitted = sp.load_model(out / "model.json")
-    assert json.loads((out / "model.json").read_text())["model"]["intervals"]["scores"] == "signed"
-    new = houses(300, seed=4)
-    (low, high), centre = bounds(fitted, new, 0.8).T, fitted.predict(new)
-    assert np.mean(centre - low) > np.mean(high - centre)
-    share = np.mean((low <= new["price"]) & (new["price"] <= high))
-    assert 0.7 < share < 0.92

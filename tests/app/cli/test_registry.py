@@ -97,14 +97,6 @@ def defined():
         yield define()
 
 
-def test_registered_for_the_while(defined):
-    assert [LOSSES["expectile"], PENALTIES["bounded_lasso"], CRITERIA["asymmetric"]] == [*defined]
-
-
-def test_forgotten_afterwards():
-    assert not {"expectile", "bounded_lasso", "asymmetric"} & set().union(*REGISTRIES.values())
-
-
 @pytest.mark.parametrize("command", ["fit", "tune", "compare"])
 def test_the_command_has_options_for_them(command, defined):
     said = " ".join(call(command, "--help").stdout.split())

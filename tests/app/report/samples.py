@@ -5,10 +5,11 @@ from types import SimpleNamespace
 
 import numpy as np
 from sklearn.datasets import load_diabetes
+from sklearn.pipeline import make_pipeline
 
 import steinpath as sp
-from steinpath.app.fitted import FitIntervals, Interval, Ranked
-from steinpath.app.report.build import Coefficient, figure, plus_minus
+from steinpath.app.fitted import FitIntervals, Fitted, Interval, Ranked
+from steinpath.app.report.build import Coefficient, Result, build_content, figure, plus_minus
 from steinpath.estimators._encoder import ColumnSummary
 from steinpath.plots import QUANTILES
 from steinpath.risk._diagnostics import Diagnostic
@@ -145,75 +146,13 @@ def tiny(**changes):
 @cache
 def fitted():
     """The report of a fit to scikit-learn's data on diabetes."""
-    bunch = load_diabetes(scaled=False)
-    centre, spread = bunch.data.mean(0), bunch.data.std(0)
-    X, y = (bunch.data - centre) / spread, bunch.target
-    lams = np.geomspace(40, 0.02, 16)
-    tuning = sp.tune(X, y, sp.LAD(), sp.Lasso, lams, 250, fit_intercept=True, audit=0, rng=0)
-    (row, at), path = tuning.best, tuning.path
-    risk, coef, best = tuning.risks[row], np.asarray(path.coef), np.asarray(tuning.coef)
-    order = np.argsort(-np.abs(coef).max(0))
-    value, stderr, train = (float(a[row, at]) for a in (tuning.risk, tuning.stderr, tuning.train))
-    fit = X @ best + tuning.intercept
-    names = list(bunch.feature_names)
-    return SimpleNamespace(
-        title="Predicting progression from diabetes.csv",
-        verdict=(
-            f"On new rows, the expected absolute error is {value:.1f} ± {stderr:.1f}. "
-            f"The training error, {train:.1f}, is too small by {value - train:.1f}."
-        ),
-        model=f"The selected model is iteration {at} of {path.n_iter}.",
-        facts=(
-            ("Estimated risk", f"{value:.1f} ± {stderr:.1f}"),
-            ("Training error", f"{train:.1f}"),
-            ("Selected iteration", f"{at} of {path.n_iter}"),
-            ("Coefficients", f"{np.count_nonzero(best)} of {len(best)}"),
-            ("Rows", str(len(y))),
-        ),
-        warnings=(),
-        assumptions=ASSUMPTIONS,
-        checks=tuple(risk.diagnostics),
-        columns=(
-            ColumnSummary("progression", "target", f"from {y.min():g} to {y.max():g}", 0, 0),
-            *(
-                ColumnSummary(n, "number", f"from {x.min():g} to {x.max():g}", 0, 1)
-                for n, x in zip(names, bunch.data.T, strict=True)
-            ),
-        ),
-        notes=("Every column was centred and divided by its standard deviation.",),
-        intercept=float(tuning.intercept - best @ (centre / spread)),
-        coefficients=tuple(
-            Coefficient(names[j], float(best[j] / spread[j]), float(best[j]))
-            for j in np.argsort(-np.abs(best))
-            if best[j]
-        ),
-        ranking=(),
-        charts=SimpleNamespace(
-            test_loss="absolute error",
-            penalty="lasso",
-            alphas=tuple(lams.tolist()),
-            iterates=tuple(range(path.n_iter + 1)),
-            risk=rows(tuning.risk),
-            stderr=rows(tuning.stderr),
-            train=rows(tuning.train),
-            nonzeros=rows([np.count_nonzero(np.asarray(r.path.coef), 1) for r in tuning.risks]),
-            chosen=(int(row), int(at)),
-            coefficient_names=tuple(names[j] for j in order),
-            coefficients=rows(coef[:, order]),
-            raw=tuple((y - fit).tolist()),
-            corrected=tuple((y - np.asarray(risk.corrected[at])).tolist()),
-            actual=tuple(y.tolist()),
-            predicted=tuple(tuning.chosen.predictions.tolist()),
-            quantiles=tuple(np.quantile(y - tuning.chosen.predictions, QUANTILES).tolist()),
-            left_out_rows=len(y),
-            at_the_choice="",
-            left_out_by="fitted",
-            classes=None,
-        ),
-        command="steinpath fit diabetes.csv --target progression --loss lad --penalty lasso",
-        provenance=(("steinpath", "0.1.0"), ("seed", "0")),
-        **NOTHING | {"widths": ((0.5, 80.2), (0.9, 181.4))},
-    )
+    columns, y = load_diabetes(scaled=False, return_X_y=True, as_frame=True)
+    model = sp.LADLasso(n_alphas=16, n_iter=250, random_state=0)
+    known = {"target": "progression", "source": "diabetes.csv", "command": "steinpath fit ..."}
+    found = Fitted(make_pipeline(sp.TableEncoder(), model).fit(columns, y))
+    summary = {"columns": found.encoder.summary_, "n_columns": 10}
+    content = build_content(Result(found, **known, **summary))
+    return replace(content, provenance=(("steinpath", "0.1.0"), ("seed", "0")))
 
 
 def crowded():

@@ -169,11 +169,6 @@ def test_numbers_have_the_digits_that_their_errors_ask_for(value, stderr, text):
     assert plus_minus(value, stderr) == text
 
 
-def test_differences_have_the_digits_of_what_they_are_of():
-    assert plus_minus(55.0, 33.0, 23911.0) == "55 ± 33"
-    assert plus_minus(0.5, 0.004, 44.4) == "0.5000 ± 0.0040"
-
-
 def test_figures_of_any_size():
     assert [figure(v) for v in (0.0, 1e-9, -2e-5, 1234567.0)] == [
         "0", "1.000e−9", "−2.000e−5", "1,234,567"]  # fmt: skip
@@ -249,14 +244,6 @@ def test_hostile_text_stays_text():
         assert WORSE in reader.texts[name]
 
 
-def test_checks_that_warn_say_what_to_do():
-    checks = (Diagnostic("a", 1.0, 2.0, "quiet words"), Diagnostic("b", 3.0, 2.0, "loud words"))
-    text = Reader(render(samples.tiny(checks=checks))).texts["trust"]
-    assert "loud words" in text
-    assert "quiet words" not in text
-    assert text.count("▲ warning") == text.count("✓ passed") == 1
-
-
 def test_checks_say_what_they_mean_where_they_do():
     rest = {"value": 1.0, "threshold": 2.0, "message": "loud words"}
     checks = (
@@ -294,33 +281,12 @@ def test_out_of_fold_predictions_are_described():
         assert part in text
 
 
-def test_the_adjustment_for_selection_is_explained():
-    text = Reader(render(samples.tiny())).texts["risk"]
-    assert "lower is better. Adjusted for selection, it is larger." in text
-
-
-def test_out_of_fold_predictions_are_in_the_page():
-    charts = replace(samples.charts(), actual=(1 / 3, math.nan), predicted=(2.0, 1e9),
-                     quantiles=(-1.0, 0.0, 1 / 3, 2.0, math.inf), left_out_rows=2)  # fmt: skip
-    found, _ = chart_data(samples.tiny(charts=charts))
-    assert found["actual"] == [0.33333, None]
-    assert found["predicted"] == [2.0, 1e9]
-    assert found["quantiles"] == [-1.0, 0.0, 0.33333, 2.0, None]
-    assert found["leftOutRows"] == 2
-
-
 def test_levels_are_explained_if_there_are_any():
     words = "Each level of a category has its own coefficient, as fitted"
     assert words not in Reader(render(samples.tiny())).texts["model"]
     text = Reader(render(samples.tiny(caption="Coefficients of <b> are"))).texts["model"]
     assert words in text
     assert "Coefficients of <b> are." in text
-
-
-def test_screened_alphas_are_explained():
-    words = "estimated more precisely than those that were screened out"
-    assert words in Reader(render(samples.tiny())).texts["risk"]
-    assert words not in Reader(render(CONTENTS["single"])).texts["risk"]
 
 
 def test_long_tables_are_folded():
@@ -361,10 +327,6 @@ def test_ranking_may_have_infinite_risks():
 
 def test_lone_surrogates_are_replaced():
     render(samples.tiny(title="a\udc80b", command="\ud800")).encode("utf-8")
-
-
-def test_same_content_makes_the_same_page():
-    assert render(samples.tiny()) == render(samples.tiny())
 
 
 def test_colours_are_those_of_the_plots():

@@ -21,8 +21,9 @@ from steinpath._support.progress import Step, listener, make_bars
 from steinpath.app import FDR, LEVEL
 from steinpath.app.cli.entry import handling
 from steinpath.app.cli.options import option
-from steinpath.app.fitted import FitIntervals, Fitted, Interval
+from steinpath.app.fitted import FitIntervals, Fitted
 from steinpath.app.report.build import Result, facts
+from steinpath.problem._scoring import CRITERIA
 
 # Numbers of coefficients and of intervals that are printed; the files have all.
 _SHOWN, _SHOWN_INTERVALS = 10, 20
@@ -200,7 +201,8 @@ def print_tuning(console: Console, result: Result) -> None:
 
 def _print_ranks(console: Console, result: Result) -> None:
     fitted = result.fitted
-    console.print(f"{shown(result.target)}: expected {fitted.ranked_by}", style="bold")
+    score = CRITERIA["zero_one"].label if fitted.several else fitted.scored_by
+    console.print(f"{shown(result.target)}: expected {score}", style="bold")
     print_warnings(console, fitted.estimator.warnings_)
     head = ("loss", "penalty", "alpha", "iteration", "nonzeros", "risk", "difference")
     rows = []
@@ -225,31 +227,19 @@ def _print_rest(console: Console, result: Result) -> None:
 
 def _print_intervals(console: Console, intervals: FitIntervals) -> None:
     """Print the intervals with the smallest p-values, and their assumptions."""
-    say(
-        console,
-        f"{LEVEL:.0%} confidence intervals for the coefficients, from iteration "
-        f"{intervals.found.t} of {intervals.n_iter}:",
-    )
-    head = ("feature", "estimate", "std. error", "lower", "upper", "p-value", "")
-    rows = [
-        [shown(row.name), *_cells(row), "*" if row.significant else ""]
-        for row in intervals.by_evidence[:_SHOWN_INTERVALS]
-    ]
+    what, at = f"{LEVEL:.0%} confidence intervals for the coefficients", intervals.found.t
+    say(console, f"{what}, from iteration {at} of {intervals.n_iter}:")
+    head, rows = ("feature", "estimate", "std. error", "lower", "upper", "p-value", ""), []
+    for row in intervals.by_evidence[:_SHOWN_INTERVALS]:
+        cells = [to_digits_of(value, row.stderr) for value in row[1:5]]
+        cells = [*cells, row.short_pvalue] if row.identified else [_UNKNOWN] * 5
+        rows.append([shown(row.name), *cells, "*" if row.significant else ""])
     print_table(console, head, rows, left=1)
     if len(intervals.rows) > _SHOWN_INTERVALS:
         console.print(f"… and {len(intervals.rows) - _SHOWN_INTERVALS} more, in intervals.csv")
-    say(
-        console,
-        f"* significant by the Benjamini–Hochberg procedure, false discovery rate {FDR:.0%}.",
-    )
+    procedure = "by the Benjamini–Hochberg procedure"
+    say(console, f"* significant {procedure}, false discovery rate {FDR:.0%}.")
     say(console, intervals.assumptions)
     print_warnings(console, intervals.warnings)
     for note in intervals.notes:
         say(console, f"Note: {note}.")
-
-
-def _cells(row: Interval) -> list[str]:
-    if not row.identified:
-        return [_UNKNOWN] * 5
-    values = (row.estimate, row.stderr, row.lower, row.upper)
-    return [*(to_digits_of(value, row.stderr) for value in values), row.short_pvalue]

@@ -32,7 +32,7 @@ from steinpath.app.cli.console import (
 from steinpath.app.cli.entry import INTERRUPTED
 from steinpath.app.cli.options import loss_names, option, read_format
 from steinpath.app.cli.outputs import as_json, write_outputs
-from steinpath.app.fitted import Contender, Fitted, Ranked, fit_intervals, rank
+from steinpath.app.fitted import Fitted, Ranked, contender, fit_intervals, rank
 from steinpath.app.report.build import Result
 from steinpath.app.tables import FileFormat, open_folder, placed, read_table
 from steinpath.app.target import Roles, check_roles, read_roles, time_splits
@@ -286,14 +286,14 @@ def _compare(
     usual = _COMMON[data.roles.task] if options["q"] is None else "quantile"
     test_loss = options["test_loss"] or usual
     best: Fitted | None = None
-    contenders: list[Contender] = []
+    contenders = []
     done = begin(f"comparing {len(pairs)} models", len(pairs))
     for loss, penalty in pairs:
         fitted = _fit(data, loss, penalty, options, test_loss)
         stop = done()
         if stop and not fitted.is_whole and best is not None:
             break
-        contenders.append(Contender.of(fitted))
+        contenders.append(contender(fitted))
         if best is None or fitted.chosen.value < best.chosen.value:
             best = fitted
         del fitted  # keep only the best in memory while the next one runs
