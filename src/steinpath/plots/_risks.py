@@ -158,7 +158,8 @@ def _show_most(ax: Axes, low: np.ndarray, high: np.ndarray) -> None:
     cap = 4 * float(np.quantile(sizes, 0.75)) or float(sizes.max())
     within = sizes <= cap
     bottom, top = min(low[within].min(), 0.0), max(high[within].max(), 0.0)
-    _set_limits(ax, bottom, top, sizes[~within])
+    _set_limits(ax, bottom, top)
+    _note_beyond(ax, sizes[~within])
 
 
 def plot_summary(tuning: Tuning, names: Sequence[str] | None = None, scale: Any = None) -> Figure:
@@ -358,16 +359,21 @@ def _show_minimum(ax: Axes, values: np.ndarray, stderr: np.ndarray, *others: np.
     drawn = np.concatenate([values, values - 2 * stderr, values + 2 * stderr, *others])
     shown = drawn[np.abs(drawn - lowest) <= (5 * seen or np.inf)]
     bottom, top = min(shown.min(), train.min()), shown.max()
-    _set_limits(ax, bottom, top, values)
+    _note_beyond(ax, values[values > _set_limits(ax, bottom, top)])
 
 
-def _set_limits(ax: Axes, bottom: float, top: float, values: np.ndarray) -> None:
-    """Set the y limits; write how many of some values are above them, and the largest."""
+def _set_limits(ax: Axes, bottom: float, top: float) -> float:
+    """Set the y limits with a margin, and return the upper one."""
     margin = 0.05 * (top - bottom) or 1.0
     ax.set_ylim(bottom - margin, top + margin)
-    if len(beyond := values[values > top + margin]):
-        plural = "s" * (len(beyond) > 1)
-        note(ax, f"{len(beyond)} iteration{plural} off the scale, up to {beyond.max():.2g}")
+    return top + margin
+
+
+def _note_beyond(ax: Axes, values: np.ndarray) -> None:
+    """Write the number of iterations with values beyond the frame, and the largest value."""
+    if len(values):
+        plural = "s" * (len(values) > 1)
+        note(ax, f"{len(values)} iteration{plural} off the scale, up to {values.max():.2g}")
 
 
 def _draw_surface(
