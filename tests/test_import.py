@@ -15,13 +15,13 @@ TOOLS = Path(__file__).parents[1] / "tools"
 
 
 def loaded_by(code):
-    printed = subprocess.run(
-        [sys.executable, "-c", f"{code}; import sys; print(*sys.modules)"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return {name.split(".")[0] for name in printed.stdout.split()}
+    printed = run_python(f"{code}; import sys; print(*sys.modules)")
+    return {name.split(".")[0] for name in printed.split()}
+
+
+def run_python(program):
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def test_the_package_alone_imports_nothing_that_takes_time():
@@ -107,3 +107,18 @@ def test_imports_from_above_are_found(module, source, said, tmp_path, monkeypatc
     found = list(violations(file, tmp_path))
     assert len(found) == (said is not None)
     assert not found or said in found[0]
+
+
+def test_a_dask_array_needs_no_import_of_the_clusters_module():
+    """Its rows go to the workers even if `sp.distributed` was never used."""
+    program = """
+import numpy as np, steinpath as sp
+from dask import array
+from distributed import Client
+with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None):
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    rows = array.from_array(X, chunks=(15, 3))
+    path = sp.run(rows, X[:, 0], sp.LAD(), sp.Lasso(0.1), n_iter=5)
+    print(type(path.design).__name__, sp.estimate_risk(path, rng=0).values.shape)
+"""
+    assert run_python(program) == "DistributedDesign (6,)"

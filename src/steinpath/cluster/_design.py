@@ -32,7 +32,6 @@ from steinpath.cluster._calls import Calls, Carrier
 from steinpath.cluster._dask import DaskCarrier
 from steinpath.cluster._messages import OverRows
 from steinpath.design._base import Design, ScalableDesign
-from steinpath.design._conversion import reads_designs
 from steinpath.design._sparse import SparseDesign
 
 # Fraction of a worker's memory that blocks may use. Single-precision copies of active parts need
@@ -213,13 +212,6 @@ def from_dask_array(X: Any, client: Any = None, in_memory: bool = True) -> Distr
         X = X.rechunk({1: -1})
     tasks = list(X.to_delayed().ravel())
     return _of_tasks(tasks, client, in_memory, placed=not futures_of(X))
-
-
-@reads_designs
-def read_dask(X: Any) -> DistributedDesign | None:
-    """Return the design of a Dask array or data frame; None if X is something else."""
-    known = type(X).__module__.startswith(("dask.array", "dask.dataframe", "dask_expr"))
-    return from_dask_array(X) if known else None
 
 
 def from_delayed(

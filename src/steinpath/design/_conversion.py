@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -29,16 +29,8 @@ from steinpath.design._memmap import BlockDesign, needs_blocks
 from steinpath.design._sparse import SparseDesign, compressed
 from steinpath.design._transformed import ScaledDesign
 
-#: Converts a recognised type of X to a design; returns None for other types.
-Reader = Callable[[Any], Design | None]
-
-_readers: list[Reader] = []
-
-
-def reads_designs(reader: Reader) -> Reader:
-    """Register a converter for a type of X that is defined in another module."""
-    _readers.append(reader)
-    return reader
+# Modules of Dask's arrays and data frames.
+_DASK = ("dask.array", "dask.dataframe", "dask_expr")
 
 
 def lazy_design(X: Any, any_size: bool = False) -> Design | None:
@@ -54,10 +46,10 @@ def as_design(X: Any) -> Design:
     """Return a design from the X passed by the user."""
     if (lazy := lazy_design(X)) is not None:
         return lazy
-    for reader in _readers:
-        design = reader(X)
-        if design is not None:
-            return design
+    if type(X).__module__.startswith(_DASK):
+        # by name: the cluster's folder is above this one, and imports Dask
+        design: Design = import_module("steinpath.distributed").from_dask_array(X)
+        return design
     return DenseDesign(X)
 
 
