@@ -209,11 +209,11 @@ def folded(product: Callable[[Array], Array], block: Array) -> Array:
         return product(block)
     size, *columns = block.shape
     if type(block) is np.ndarray:  # the common case, several times faster
-        found = product(block.reshape(size, math.prod(columns)))
-        return found.reshape(found.shape[0], *columns)
+        result = product(block.reshape(size, math.prod(columns)))
+        return result.reshape(result.shape[0], *columns)
     xp = namespace(block)
-    found = product(xp.reshape(block, (size, math.prod(columns))))
-    return xp.reshape(found, (found.shape[0], *columns))
+    result = product(xp.reshape(block, (size, math.prod(columns))))
+    return xp.reshape(result, (result.shape[0], *columns))
 
 
 def unit_of(size: float) -> float:

@@ -23,9 +23,10 @@ LIBRARIES = ("pandas", "polars")
 #: Thousands separators, and the characters that each stands for.
 THOUSANDS = {",": ",", ".": ".", "'": "'\N{RIGHT SINGLE QUOTATION MARK}", " ": " \u00a0\u202f"}
 # Texts that stand for a missing value.
-_MISSING = [
+_MISSING = [""]
+_MISSING += ["NA", "N/A", "n/a", "<NA>", "NaN", "nan", "null", "NULL", "None", "#N/A", "?", "-nan"]
     "",
-    *("NA", "N/A", "n/a", "<NA>", "NaN", "nan", "null", "NULL", "None", "#N/A", "?", "-nan"),
+    *["NA", "N/A", "n/a", "<NA>", "NaN", "nan", "null", "NULL", "None", "#N/A", "?", "-nan"],
 ]
 # Parts of codes that a number does not keep: leading zeros, the plus of a telephone number, more
 # digits than a float has.
@@ -56,6 +57,7 @@ _TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 _LIKE_DATE = re.compile(r"(?=\D*\d{1,4}\D+\d)[\w./,: -]{6,40}")
 # Characters of a date format, which may be from an untrusted model file.
 _LONGEST_FORMAT = 100
+_MIXED = "must hold only numbers, only dates, only strings or only booleans"
 
 
 @dataclass(frozen=True)
@@ -74,10 +76,10 @@ class TextFormat:
             said = "the thousands separator must be a comma, a point, an apostrophe or a space, got"
             raise DataError(f"{said} {self.thousands!r:.20}")
         if self.thousands is not None and self.thousands == (self.decimal or "."):
-            said = f"{self.thousands!r} cannot be both the decimal and the thousands separator; for"
-            said += " numbers such as 1.234,50 use {remedy}"
+            said = "{both!r} cannot be both the decimal and the thousands separator; for numbers"
             remedy = Remedy("decimal", ","), Remedy("thousands", ".")
-            raise DataError(Message(said, remedy=remedy))
+            said += " such as 1.234,50 use {remedy}"
+            raise DataError(Message(said, both=self.thousands, remedy=remedy))
         if self.date_format is not None and not _is_date_format(self.date_format):
             said = "the date format must have directives of strptime, such as %d.%m.%Y, each only"
             raise DataError(f"{said} once, got {self.date_format!r:.60}")
@@ -126,10 +128,8 @@ class ReadColumn:
     def refuse_doubtful(self, labels: Remedy | None = None) -> None:
         """Refuse numbers in a format that has to be stated; `labels` if these are labels."""
         if self.doubtful is not None:
-            said = (
-                "{doubtful}" if labels is None else "{doubtful} (or {labels} if these are labels)"
-            )
-            raise DataError(Message(said, doubtful=self.doubtful, labels=labels))
+            also = "" if labels is None else " (or {labels} if these are labels)"
+            raise DataError(Message("{doubtful}" + also, doubtful=self.doubtful, labels=labels))
 
 
 def arrow() -> Any:
@@ -179,17 +179,17 @@ def _as_array(name: str, values: Any) -> Any:
     try:
         return pa.array(values, from_pandas=True)
     except (ValueError, TypeError, NotImplementedError, OverflowError):  # of Arrow, too
-        said = "must hold only numbers, only dates, only strings or only booleans"
-        raise DataError(f"column {name!r:.60} {said}") from None
+        raise DataError(f"column {name!r:.60} {_MIXED}") from None
 
 
 def check_names(names: Sequence[str]) -> list[str]:
     """Return the names of columns, with blank names replaced; refuse duplicate names."""
-    found = [name.strip() or f"column {k}" for k, name in enumerate(names, start=1)]
-    if len(set(found)) < len(found):
-        said = f"several columns are named {Counter(found).most_common(1)[0][0]!r}; column names"
-        raise DataError(f"{said} must be unique: rename or remove all but one")
-    return found
+    names = [name.strip() or f"column {k}" for k, name in enumerate(names, start=1)]
+    [(name, count)] = Counter(names).most_common(1) or [("", 0)]
+    if count > 1:
+        said = f"several columns are named {name!r}; column names must be unique"
+        raise DataError(f"{said}: rename or remove all but one")
+    return names
 
 
 def read_column(
@@ -228,10 +228,9 @@ def read_column(
     else:
         said = "columns must hold numbers, dates, strings or booleans"
         raise DataError(f"column {name!r} is of type {kind}; {said}")
-    if read.kind == "f" and np.isinf(read.data).any():
-        row = start + int(np.isinf(read.data).argmax())
+    if read.kind == "f" and (infinite := np.isinf(read.data)).any():
         said = "column {name!r} has a number that is not finite, in {place}; numbers must be finite"
-        raise DataError(Message(said + " or missing", name=name, row=row))
+        raise DataError(Message(said + " or missing", name=name, row=start + infinite.argmax()))
     numeric = as_labels and read.kind in ("f", "M")
     return _labels(pa.array(texts(read.data), pa.string())) if numeric else read
 
@@ -273,8 +272,8 @@ def _read_texts(name: str, column: Any, how: TextFormat, as_labels: bool, start:
         dates = _dates(read.labels, how.date_format, None)
         if dates is not None:
             return ReadColumn("M", np.append(dates, np.datetime64("NaT"))[read.data])
-        found = _numbers(read.labels, how)
-        numbers = None if found is None else np.append(found, np.nan)[read.data]
+        values = _numbers(read.labels, how)
+        numbers = None if values is None else np.append(values, np.nan)[read.data]
     if numbers is not None:
         row = pc.index(pc.match_substring_regex(column, _CODE), True).as_py()
         code = None if row < 0 else (column[row].as_py(), start + row)
@@ -283,19 +282,22 @@ def _read_texts(name: str, column: Any, how: TextFormat, as_labels: bool, start:
     if 2 * weights @ [any(map(str.isdigit, label)) for label in read.labels] <= weights.sum():
         return read
     unsigned, sign = _without_signs(read.labels)
-    if unsigned != list(read.labels) and (found := _numbers(unsigned, how)) is not None:
+    if unsigned != list(read.labels) and (values := _numbers(unsigned, how)) is not None:
         negative = next(filter(_NEGATIVE.fullmatch, read.labels), "")
-        return ReadColumn("f", np.append(found, np.nan)[read.data], sign=sign, negative=negative)
-    if remedies := _remedies(unsigned, weights, how):
-        other = np.array([not is_number(label, how) for label in unsigned] + [False])
-        row = int(other[read.data].argmax())
-        said = (
-            "column {name!r} holds numbers in another format, first {first!r:.60} in {place}; use"
-        )
-        about: dict[str, Any] = {"name": name, "first": read.text(row), "row": start + row}
-        doubtful = Message(said + " {remedies}", remedies=joined(" or ", remedies), **about)
-        return replace(read, doubtful=doubtful)
-    return read
+        return ReadColumn("f", np.append(values, np.nan)[read.data], sign=sign, negative=negative)
+    if not (remedies := _remedies(unsigned, weights, how)):
+        return read
+    other = np.array([not is_number(label, how) for label in unsigned] + [False])
+    row = int(other[read.data].argmax())
+    doubtful = Message(
+        "column {name!r} holds numbers in another format, first {first!r:.60} in {place}; use "
+        "{remedies}",
+        name=name,
+        first=read.text(row),
+        row=start + row,
+        remedies=joined(" or ", remedies),
+    )
+    return replace(read, doubtful=doubtful)
 
 
 def uses_decimal_comma(labels: Iterable[str | None]) -> bool:
@@ -360,14 +362,14 @@ def _without_signs(cells: Sequence[str]) -> tuple[list[str], str]:
     not comparable. Negative numbers get a minus in front.
     """
     cells = [_usual_minus(cell) for cell in cells]
-    found = [_SIGNED.fullmatch(cell) for cell in cells]
-    signs = {(each["before"] or "") + (each["after"] or "") for each in found if each}
+    matches = [_SIGNED.fullmatch(cell) for cell in cells]
+    signs = {(match["before"] or "") + (match["after"] or "") for match in matches if match}
     different = signs - {""}
     if len(different) != 1 or ("%" in different and "" in signs):
         return cells, ""
     unsigned = [
-        each["minus"] + each["number"].rstrip() if each else cell
-        for each, cell in zip(found, cells, strict=True)
+        match["minus"] + match["number"].rstrip() if match else cell
+        for match, cell in zip(matches, cells, strict=True)
     ]
     return unsigned, different.pop()
 
@@ -381,8 +383,8 @@ def is_sign(text: Any) -> bool:
 def _usual_minus(cell: str) -> str:
     """Return a negative number with a minus in front."""
     cell = cell.replace("\N{MINUS SIGN}", "-")
-    if found := _NEGATIVE.fullmatch(cell):
-        return f"-{found['sign'] or ''}{found['inner'] or found['before']}"
+    if match := _NEGATIVE.fullmatch(cell):
+        return f"-{match['sign'] or ''}{match['inner'] or match['before']}"
     return cell
 
 
@@ -391,7 +393,7 @@ def _remedies(cells: Sequence[str], weights: np.ndarray, how: TextFormat) -> lis
     if 2 * weights @ [bool(_NUMERIC_START.match(cell)) for cell in cells] <= weights.sum():
         return []  # quickly, for most text columns
     now = weights @ [is_number(cell, how) for cell in cells]
-    found = []
+    possible = []
     for decimal, thousands in product(",.", (None, *THOUSANDS)):
         given = (how.decimal, decimal), (how.thousands, thousands)
         if decimal == thousands or any(mine not in (None, other) for mine, other in given):
@@ -401,10 +403,10 @@ def _remedies(cells: Sequence[str], weights: np.ndarray, how: TextFormat) -> lis
         if 2 * count > weights.sum() and count > now:
             parts = [Remedy("decimal", ",")] if decimal == "," else []
             parts += [] if thousands is None else [Remedy("thousands", thousands)]
-            found.append(((-count, len(parts)), Message("{remedy}", remedy=tuple(parts))))
+            possible.append(((-count, len(parts)), Message("{remedy}", remedy=tuple(parts))))
     # several, if they explain equally many cells with equally few parameters
-    best = min((rank for rank, _ in found), default=None)
-    return [remedy for rank, remedy in found if rank == best]
+    best = min((rank for rank, _ in possible), default=None)
+    return [remedy for rank, remedy in possible if rank == best]
 
 
 def _dates(cells: Sequence[str], *formats: str | None) -> np.ndarray | None:
@@ -431,26 +433,26 @@ def _date(cell: str, date_format: str | None) -> datetime:
 
 def date_formats(cells: Iterable[str]) -> frozenset[str]:
     """Return the common formats that all of the texts have as dates."""
-    found: list[str] | None = None
+    formats: list[str] | None = None
     for cell in cells:
         if not _LIKE_DATE.fullmatch(cell):
             return frozenset()
-        if found is None:  # those with the same separators
+        if formats is None:  # those with the same separators
             marks = re.sub(r"\w", "", cell)
-            found = [date + time for date, time in product(_DATES, _TIMES)]
-            found = [each for each in found if re.sub(r"%\w", "", each) == marks]
-        found = [each for each in found if _dates([cell], each) is not None]
-        if not found:
+            formats = [date + time for date, time in product(_DATES, _TIMES)]
+            formats = [form for form in formats if re.sub(r"%\w", "", form) == marks]
+        formats = [form for form in formats if _dates([cell], form) is not None]
+        if not formats:
             break
-    return frozenset(found or ())
+    return frozenset(formats or ())
 
 
 def suggest_date_format(formats: Iterable[str]) -> Message:
     """Return the parameter `date_format` with the formats that are possible."""
     formats = set(formats)
-    abbreviated = {each for each in formats if each.replace("%B", "%b") not in formats}
-    names = sorted(abbreviated | {each for each in formats if "%B" not in each})
-    return joined(" or ", [Remedy("date_format", name) for name in names])
+    # "%b" and "%B" both read names such as May
+    full = {form for form in formats if "%B" in form and form.replace("%B", "%b") in formats}
+    return joined(" or ", [Remedy("date_format", name) for name in sorted(formats - full)])
 
 
 def missing(values: np.ndarray) -> np.ndarray:
@@ -471,12 +473,11 @@ def texts(values: np.ndarray) -> np.ndarray:
         same = {value: value if value is None else usual(str(value)) for value in set(values)}
         return objects([same[value] for value in values])
     distinct, codes = np.unique(values, return_inverse=True)
-    dates = values.dtype.kind == "M"
-    found = [
-        str(value).removesuffix("T00:00:00.000000") if dates else _number_text(value)
-        for value in distinct
-    ]
-    return objects([None if text in ("NaT", "nan") else text for text in found])[codes]
+    if values.dtype.kind == "M":
+        written = [str(value).removesuffix("T00:00:00.000000") for value in distinct]
+    else:
+        written = [_number_text(value) for value in distinct]
+    return objects([None if text in ("NaT", "nan") else text for text in written])[codes]
 
 
 def usual(text: str) -> str:

@@ -124,8 +124,8 @@ class DataError(ValueError):
     @property
     def message(self) -> str:
         """The message, perhaps a `Message`."""
-        found: str = self.args[0]
-        return found
+        message: str = self.args[0]
+        return message
 
 
 class Remark(NamedTuple):
@@ -195,8 +195,9 @@ def with_closest(names: Sequence[str], columns: Collection[str]) -> str:
     known = {name.casefold(): name for name in columns}
     listed = [*map(repr, names)]
     for k, name in enumerate(names[:MOST_NAMES]):  # slow in a table of thousands of columns
-        close = [repr(known[found]) for found in difflib.get_close_matches(name.casefold(), known)]
-        listed[k] += f" (did you mean {' or '.join(close)}?)" if close else ""
+        close = difflib.get_close_matches(name.casefold(), known)
+        if close:
+            listed[k] += f" (did you mean {' or '.join(repr(known[match]) for match in close)}?)"
     return ", ".join(listed)
 
 
