@@ -23,10 +23,20 @@ LIBRARIES = ("pandas", "polars")
 #: Thousands separators, and the characters that each stands for.
 THOUSANDS = {",": ",", ".": ".", "'": "'\N{RIGHT SINGLE QUOTATION MARK}", " ": " \u00a0\u202f"}
 # Texts that stand for a missing value.
-_MISSING = [""]
-_MISSING += ["NA", "N/A", "n/a", "<NA>", "NaN", "nan", "null", "NULL", "None", "#N/A", "?", "-nan"]
+_MISSING = [
+    "NA",
+    "N/A",
+    "n/a",
+    "<NA>",
+    "NaN",
+    "nan",
+    "null",
+    "NULL",
+    "None",
+    "#N/A",
+    "?",
+    "-nan",
     "",
-    *["NA", "N/A", "n/a", "<NA>", "NaN", "nan", "null", "NULL", "None", "#N/A", "?", "-nan"],
 ]
 # Parts of codes that a number does not keep: leading zeros, the plus of a telephone number, more
 # digits than a float has.
@@ -259,7 +269,7 @@ def _read_texts(name: str, column: Any, how: TextFormat, as_labels: bool, start:
     pa = arrow()
     pc = pa.compute
     column = pc.utf8_trim_whitespace(column)
-    gaps = pc.is_in(column, value_set=pa.array([*_MISSING, *how.na], column.type))
+    gaps = pc.is_in(column, value_set=pa.array([*_GAPS, *how.na], column.type))
     column = pc.if_else(gaps, pa.scalar(None, column.type), column)
     if as_labels or column.null_count == len(column):
         return _labels(column)
