@@ -1,7 +1,6 @@
 """Files that are made to harm: refused in one line, within a bounded memory, and nothing runs."""
 
 import gzip
-import io
 import os
 import pickle
 import struct
@@ -9,7 +8,6 @@ import subprocess
 import sys
 import threading
 import zipfile
-import zlib
 from contextlib import suppress
 
 import numpy as np
@@ -65,11 +63,6 @@ class Trap:
         return open, (str(self.file), "w")
 
 
-# ------------------------------------------------------------------------------------------------
-# Files that expand
-# ------------------------------------------------------------------------------------------------
-
-
 def repeated_gzip(file, chunk, times, head=b""):
     """Write gzip members that repeat, so that gigabytes are made in no time."""
     file.write_bytes((gzip.compress(head) if head else b"") + gzip.compress(chunk) * times)
@@ -84,7 +77,7 @@ def test_small_files_of_gigabytes_are_refused(tmp_path):
         repeated_gzip(tmp_path / "header.tsv.gz", b"\t" * 2**20, 1024),
         repeated_gzip(tmp_path / "blanks.csv.gz", (b" " * 2**18 + b"\n") * 4, 1024),
         repeated_gzip(tmp_path / "quoted.csv.gz", b"\n" * 2**20, 1024, b'a,b\n1,"'),
-        npz_of_zeros(tmp_path / "zeros.npz", 2**29),
+        npz_of_zeros(tmp_path / "zeros.npz", 2**27),
         parquet_of_nothing(tmp_path / "nothing.parquet", 2**22, 64),
         arrow_of_nothing(tmp_path / "nothing.feather", 2**31 - 1),
     ]
@@ -101,54 +94,24 @@ def test_small_files_of_gigabytes_are_refused(tmp_path):
 
 def npz_of_zeros(file, count):
     """An array of so many zeros, of which only a few are ever in memory here."""
-    header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(
-        header, {"descr": "<f8", "fortran_order": False, "shape": (count,)}
-    )
-    size = 2**16
-    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
-    # one block of zeros, packed so that it can be repeated: it ends at a byte, and refers to itself
-    start = packer.compress(header.getvalue()) + packer.flush(zlib.Z_FULL_FLUSH)
-    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
-    block = packer.compress(b"\0" * size) + packer.flush(zlib.Z_FULL_FLUSH)
-    end = zlib.compressobj(9, zlib.DEFLATED, -15).flush()
-    packed = start + block * (8 * count // size) + end
-    unpacked = len(header.getvalue()) + 8 * count
-    return write_zip(file, "a.npy", packed, unpacked)
-
-
-def write_zip(file, name, packed, unpacked):
-    """Write an archive of one entry that is packed already."""
-    name = name.encode()
-    wide = struct.pack("<HHQQ", 1, 16, unpacked, len(packed))
-    common = struct.pack("<HHHHHI", 45, 0, 8, 0, 33, 0)
-    sizes = struct.pack("<II", 2**32 - 1, 2**32 - 1)
-    local = b"PK\3\4" + common + sizes + struct.pack("<HH", len(name), len(wide)) + name + wide
-    central = (
-        b"PK\1\2" + struct.pack("<H", 45) + common + sizes
-        + struct.pack("<HHHHHII", len(name), len(wide), 0, 0, 0, 0, 0) + name + wide
-    )  # fmt: skip
-    at = len(local) + len(packed)
-    end = b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, 1, 1, len(central), at, 0)
-    file.write_bytes(local + packed + central + end)
-    assert zipfile.ZipFile(file).infolist()[0].file_size == unpacked
+    about = {"descr": "<f8", "fortran_order": False, "shape": (count,)}
+    packed = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1)
+    with packed as archive, archive.open("a.npy", "w", force_zip64=True) as entry:
+        np.lib.format.write_array_header_1_0(entry, about)
+        for _ in range(count // 2**17):
+            entry.write(bytes(2**20))
     return file
-
-
-def nothing(rows):
-    """A column of so many missing values, which has no bytes however long it is."""
-    return pa.Array.from_buffers(pa.null(), rows, [None])
 
 
 def parquet_of_nothing(file, rows, columns):
     """Missing values in a row are counted, and not kept."""
-    table = pa.table({f"x{k}": nothing(rows) for k in range(columns)})
+    table = pa.table({f"x{k}": pa.nulls(rows) for k in range(columns)})
     pa.parquet.write_table(table, file, row_group_size=rows)
     return file
 
 
 def arrow_of_nothing(file, rows):
-    table = pa.table({"a": nothing(rows)})
+    table = pa.table({"a": pa.nulls(rows)})
     with pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
     return file
@@ -173,11 +136,6 @@ def test_text_that_is_not_packed_has_no_limit_of_its_own(tmp_path, monkeypatch):
     assert "over 100 times as many" in message_about(tmp_path / "d.csv.gz")
 
 
-# ------------------------------------------------------------------------------------------------
-# Text
-# ------------------------------------------------------------------------------------------------
-
-
 def test_more_columns_than_any_table_has(tmp_path):
     file = tmp_path / "wide.csv"
     file.write_bytes(b"," * 2**20 + b"\n1\n")
@@ -185,16 +143,6 @@ def test_more_columns_than_any_table_has(tmp_path):
     with open(file, "wb") as opened:
         opened.truncate(2**33)  # a billion columns, and more, of which no byte is on the disk
     assert message_about(file).startswith("line 1 has a NUL byte")
-
-
-def test_long_lines_and_cells(tmp_path, monkeypatch):
-    file = tmp_path / "long.csv"
-    file.write_text(f"a,b\n1,{'x' * 200_000}\n")
-    assert "field larger than field limit" in message_about(file)
-    file.write_text("a,b\n" + f"1,{'x' * 100_000}\n" * 3)
-    # a row is longer than what is parsed at once
-    monkeypatch.setattr("steinpath.app.tables.text._BLOCK", 1000)
-    assert read_table(file).frame.num_rows == 3
 
 
 def test_numbers_of_a_hundred_thousand_digits(tmp_path):
@@ -206,11 +154,6 @@ def test_numbers_of_a_hundred_thousand_digits(tmp_path):
     file.write_text("y,a\n1,2\n2," + "9" * 100_000 + "\n")
     with pytest.raises(DataError, match="column 'a' has a number that is not finite, in row 2"):
         TableEncoder().fit(read_table(file).frame)
-
-
-# ------------------------------------------------------------------------------------------------
-# Arrays, Parquet and Arrow
-# ------------------------------------------------------------------------------------------------
 
 
 def npz_with_header(file, header, body=b""):
@@ -243,16 +186,6 @@ def test_arrays_whose_header_lies(tmp_path, descr, shape, said):
     assert not sprung.exists()
 
 
-def test_headers_are_not_evaluated(tmp_path):
-    sprung = tmp_path / "sprung"
-    for code in (f"open({str(sprung)!r}, 'w')", f"__import__('os').mkdir({str(sprung)!r})"):
-        content = b"\x93NUMPY\1\0" + struct.pack("<H", len(code)) + code.encode()
-        with zipfile.ZipFile(tmp_path / "d.npz", "w") as archive:
-            archive.writestr("a.npy", content)
-        assert message_about(tmp_path / "d.npz")
-    assert not sprung.exists()
-
-
 def with_metadata(file, about, field=None):
     """Write a table with these notes about it, or about its column."""
     column = pa.field("a", pa.float64(), metadata=field)
@@ -280,18 +213,13 @@ def assert_read_or_refused(file):
 @pytest.mark.parametrize(
     "notes",
     [
-        b"",
         b"{",
-        b"\xff\xfe",
         b"[" * 100_000,
-        b"null",
-        b"[]",
         b'{"columns": 3}',
-        b'{"columns": [[]]}',
         b'{"columns": [{"field_name": [], "pandas_type": "categorical"}]}',
         pickle.dumps(Trap("sprung")),
     ],
-    ids=range(10),
+    ids=range(5),
 )
 def test_notes_of_pandas_are_harmless(tmp_path, monkeypatch, ending, notes):
     monkeypatch.chdir(tmp_path)
@@ -314,10 +242,6 @@ def test_extension_types_are_not_unpickled(tmp_path, ending, name):
     assert not sprung.exists()
 
 
-# ------------------------------------------------------------------------------------------------
-# What is no file
-# ------------------------------------------------------------------------------------------------
-
 READABLE = ["d.csv", "d.tsv.gz", "d.parquet", "d.feather", "d.npz"]
 
 
@@ -327,14 +251,6 @@ def test_devices_that_never_end(tmp_path, name):
     file = tmp_path / name
     file.symlink_to("/dev/zero")
     assert message_about(file) == "it is a device, not a file"
-
-
-@pytest.mark.parametrize("name", [*READABLE, "model.json"])
-def test_links_to_themselves(tmp_path, name):
-    (tmp_path / name).symlink_to(tmp_path / name)
-    read = sp.load_model if name.endswith("json") else read_table
-    with pytest.raises(DataError, match="Too many levels of symbolic links"):
-        read(tmp_path / name)
 
 
 def feed(file, content):
@@ -366,16 +282,6 @@ def test_pipes_are_read_to_a_limit(tmp_path, monkeypatch, name):
     monkeypatch.setattr(text, "_MOST_PIPED", 1000)
     writer = feed(file, b"a\tb\n" + b"1\t2\n" * 10**5)
     assert message_about(file) == "it is a pipe with more than 1000 bytes; save it to a file"
-    writer.join()
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")
-@pytest.mark.parametrize("name", ["d.parquet", "d.arrow", "d.npz"])
-def test_other_pipes_are_refused(tmp_path, name):
-    file = tmp_path / name
-    os.mkfifo(file)
-    writer = feed(file, b"PK" * 100)
-    assert message_about(file)
     writer.join()
 
 

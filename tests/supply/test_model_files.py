@@ -166,37 +166,26 @@ def test_any_field_takes_what_it_should_be_or_refuses_it(whole, tmp_path):
     [
         (b"100.0", b"1e999", "'intercept' is not a number"),
         (b"100.0", b"1" * 100_000, "is not a valid number"),
-        (b"100.0", b"-" + b"1" * 5_000, "is not a valid number"),
         (b"100.0", b"NaN", "NaN is not a valid number"),
-        (b"100.0", b"-Infinity", "-Infinity is not a valid number"),
         (b'"intercept": 100.0', b'"intercept": 1.0, "intercept": 100.0', "more than once"),
-        (b'"town=B": 20.0', b'"town=B": 20.0, "town=B": 20.0', "more than once"),
-        (b'"target"', b'"target": "price", "target"', "more than once"),
         (b'"best_iter_": 7', b'"best_iter_": 7.0', "not a nonnegative integer"),
         (b'"n_samples_": 200', b'"n_samples_": -200', "not a nonnegative integer"),
         (b'"alpha_": 0.1', b'"alpha_": -0.1', "out of range"),
         (b'"few rows"', b'"\\ud800"', "'warnings_' is not a string"),
-        (b'"random_state": 3', b'"random_state": "\\udfff"', "not a string"),
         (b'"steinpath_version": "', b'"steinpath_version": {}, "x": "', "and nothing else"),
         (b'"random_state": 3', b'"random_state": ' + b"[" * 100_000, "not JSON"),
         (b"{", b"\xef\xbb\xbf{", "not JSON"),
-        (b"-2.5", b"NaN", "NaN is not a valid number"),
         (b"-2.5", b"1e999", "'residuals' is not a number"),
         (b'"scores": "absolute"', b'"scores": "squared"', "'scores' is not valid"),
         (b'"scores": "absolute",', b"", "must have 'scores', 'model', 'folds' and nothing else"),
-        (b'"residuals": [', b'"residuals": [], "fold": [', "and nothing else"),
         (b'"LADLasso"', b'"os.system"', "not an estimator of steinpath"),
         (b'"penalty": "lasso"', b'"penalty": "os.system"', "'penalty_' is not valid"),
     ],
-    ids=range(23),
+    ids=range(16),
 )
 def test_changes_that_json_allows(whole, refused, old, new, said):
     assert old in whole
     assert said in refused(whole.replace(old, new, 1))
-
-
-def with_folds(found, folds):
-    return with_other(found, ("model", "intervals", "folds"), folds)
 
 
 FOLD = {"intercept": 0.0, "index": [0, 2], "coef": [1.0, 2.0], "residuals": [0.5]}
@@ -207,28 +196,18 @@ FOLD = {"intercept": 0.0, "index": [0, 2], "coef": [1.0, 2.0], "residuals": [0.5
     [
         ([], "none, or too many"),
         ([FOLD | {"index": [0]}], "too many or too few"),
-        ([FOLD | {"coef": [1.0, 2.0, 3.0]}], "too many or too few"),
-        ([FOLD | {"index": [0, 5]}], "from 0 to 4 at most"),
         ([FOLD | {"index": [0, 10**12]}], "from 0 to 4 at most"),
-        ([FOLD | {"index": [2, 0]}], "must increase"),
         ([FOLD | {"index": [2, 2]}], "must increase"),
         ([FOLD | {"index": [-1, 2]}], "'index' is not a nonnegative integer"),
-        ([FOLD | {"index": [0.0, 2]}], "'index' is not a nonnegative integer"),
         ([FOLD | {"residuals": []}], "'residuals' is not valid"),
-        ([FOLD | {"residuals": {"0": 0.5}}], "'residuals' is not a list"),
         ([FOLD, [1, 2]], "'folds' must have"),
-        ([FOLD | {"residuals": []}] * 7_000_000, "none, or too many"),
+        ([0] * 7_000_000, "none, or too many"),  # takes little room in a file
     ],
-    ids=range(13),
+    ids=range(8),
 )
 def test_intervals_that_are_none(whole, refused, folds, said):
-    found = json.loads(whole)
-    if len(folds) > 10**6:  # zeros take little room in a file, and much in memory
-        text = json.dumps(with_folds(found, ["@"]))
-        content = text.replace('"@"', ",".join(["0"] * len(folds)))
-    else:
-        content = json.dumps(with_folds(found, folds))
-    assert said in refused(content.encode())
+    changed = with_other(json.loads(whole), ("model", "intervals", "folds"), folds)
+    assert said in refused(json.dumps(changed).encode())
 
 
 def test_names_are_names(whole, tmp_path):
@@ -257,12 +236,6 @@ def test_the_largest_model(tmp_path):
         load_model(file)
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="there are no devices")
-def test_a_device_has_no_end():
-    with pytest.raises(DataError, match="too large for a model"):
-        read_json("/dev/zero", 2**20)
-
-
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")
 def test_a_pipe_is_read_to_the_limit(tmp_path, whole):
     os.mkfifo(tmp_path / "m.json")
@@ -275,21 +248,6 @@ def test_a_pipe_is_read_to_the_limit(tmp_path, whole):
             with pytest.raises(DataError, match=said):
                 read_json(tmp_path / "m.json", limit)
         writer.join()
-
-
-def test_names_that_no_file_can_have():
-    with pytest.raises(DataError, match="embedded null byte"):
-        load_model("m\0.json")
-
-
-def test_running_out_of_memory(tmp_path, monkeypatch, whole):
-    def too_much(*args, **kwargs):
-        raise MemoryError
-
-    (tmp_path / "m.json").write_bytes(whole)
-    monkeypatch.setattr(json, "loads", too_much)
-    with pytest.raises(DataError, match="not enough memory"):
-        load_model(tmp_path / "m.json")
 
 
 def test_depth_does_not_depend_on_the_limit_of_recursion(refused, monkeypatch):

@@ -63,13 +63,9 @@ def offences(name, tree):
     for called, node in calls(tree):
         if called in FORBIDDEN_CALLS:
             yield name, called
-        if called.split(".")[-1] in ("load", "fromfile") and called.split(".")[0] in (
-            "np",
-            "numpy",
-        ):
-            given = {keyword.arg: keyword.value for keyword in node.keywords}
-            refuses = given.get("allow_pickle")
-            if not (isinstance(refuses, ast.Constant) and refuses.value is False):
+        if re.fullmatch(r"(np|numpy)\.(.*\.)?(load|fromfile)", called):
+            given = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
+            if given.get("allow_pickle") != "False":
                 yield name, called
 
 

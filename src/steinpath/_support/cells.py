@@ -23,21 +23,7 @@ LIBRARIES = ("pandas", "polars")
 #: Thousands separators, and the characters that each stands for.
 THOUSANDS = {",": ",", ".": ".", "'": "'\N{RIGHT SINGLE QUOTATION MARK}", " ": " \u00a0\u202f"}
 # Texts that stand for a missing value.
-_MISSING = [
-    "NA",
-    "N/A",
-    "n/a",
-    "<NA>",
-    "NaN",
-    "nan",
-    "null",
-    "NULL",
-    "None",
-    "#N/A",
-    "?",
-    "-nan",
-    "",
-]
+_GAPS = ["", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "null", "NULL", "None", "#N/A", "?", "-nan"]
 # Parts of codes that a number does not keep: leading zeros, the plus of a telephone number, more
 # digits than a float has.
 _CODE = r"^(0[0-9]+|\+[0-9]{7,}|[0-9]{17,})$"
