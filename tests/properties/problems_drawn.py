@@ -38,21 +38,16 @@ def problems(draw, *, least=1, most=12, odd=True):
     X = rng.standard_normal((n, p))
     for kind in draw(st.lists(st.sampled_from(ODDITIES), max_size=2)) if odd else ():
         j, i = rng.integers(p), rng.integers(n)
-        match kind:
-            case "constant":
-                X[:, j] = 3.0
-            case "duplicate":
-                X[:, j] = X[:, rng.integers(p)]
-            case "zero":
-                X[:, j] = 0.0
-            case "copied row":
-                X[i] = X[rng.integers(n)]
-            case "integers":
-                X = np.round(2 * X)
-            case "rank one":
-                X = np.outer(X[:, 0], X[0])
-            case "offset":
-                X[:, j] += 100.0
+        if kind == "rank one":
+            X = np.outer(X[:, 0], X[0])
+        elif kind == "integers":
+            X = np.round(2 * X)
+        elif kind == "copied row":
+            X[i] = X[rng.integers(n)]
+        else:
+            column = X[:, j]
+            others = {"constant": 3.0, "zero": 0.0, "offset": column + 100.0}
+            X[:, j] = others.get(kind, X[:, rng.integers(p)])
     y = X @ (rng.standard_normal(p) * (rng.random(p) < 0.5))
     noise = draw(st.sampled_from(("heavy", "none", "ties", "constant")), label="noise")
     match noise if odd else "heavy":

@@ -66,25 +66,20 @@ LAYOUTS = {
     "another byte order": lambda values: values.astype(values.dtype.newbyteorder()),
     "read only": lambda values: np.frombuffer(values.tobytes()).reshape(values.shape),
     "a list": lambda values: values.tolist(),
+    "sparse": lambda values: sparse.csr_array(values) if values.ndim == 2 else values,
+    "integers": lambda values: values.astype(np.int16),
 }
 
 
-@given(problems(), LOSSES, CONVEX, ITERATIONS, st.sampled_from(sorted(LAYOUTS)))
-def test_layouts_do_not_matter(problem, loss, penalty, n_iter, layout):
+@given(problems(), LOSSES, CONVEX, ITERATIONS, st.sampled_from(sorted(LAYOUTS)), st.booleans())
+def test_layouts_do_not_matter(problem, loss, penalty, n_iter, layout, fit_intercept):
     X, y = posed(problem, loss)
+    if layout in ("sparse", "integers"):
+        X, y = np.round(X), np.round(y)
     put = LAYOUTS[layout]
-    path = sp.run(X, y, loss, penalty, n_iter=n_iter)
-    other = sp.run(put(X), put(y), loss, penalty, n_iter=n_iter)
-    assert_close(other.fitted, path.fitted, reach(X, path))
-
-
-@given(problems(), LOSSES, CONVEX, ITERATIONS, st.booleans())
-def test_sparse_is_dense(problem, loss, penalty, n_iter, fit_intercept):
-    X, y = posed(problem, loss)
-    X = X * (np.abs(X) > 0.5)
     path, other = (
-        sp.run(features, y, loss, penalty, n_iter=n_iter, fit_intercept=fit_intercept)
-        for features in (X, sparse.csr_array(X))
+        sp.run(*data, loss, penalty, n_iter=n_iter, fit_intercept=fit_intercept)
+        for data in ((X, y), (put(X), put(y)))
     )
     assert_close(other.fitted, path.fitted, reach(X, path))
 
@@ -98,35 +93,16 @@ def test_single_precision_is_close(problem, loss, penalty, n_iter):
     assert_close(path.fitted, double.fitted, reach(X, double), 1e-4)
 
 
-@given(problems(), LOSSES, CONVEX, ITERATIONS)
-def test_integers_are_numbers(problem, loss, penalty, n_iter):
-    X, y = (np.round(values) for values in posed(problem, loss))
-    path = sp.run(X, y, loss, penalty, n_iter=n_iter)
-    other = sp.run(X.astype(np.int16), y.astype(np.int64), loss, penalty, n_iter=n_iter)
-    np.testing.assert_array_equal(other.coef, path.coef)
-
-
 @given(problems(), LOSSES, CONVEX, ITERATIONS, st.booleans(), st.randoms(use_true_random=False))
-def test_the_order_of_rows_does_not_matter(problem, loss, penalty, n_iter, fit_intercept, random):
+def test_orders_do_not_matter(problem, loss, penalty, n_iter, fit_intercept, random):
     X, y = posed(problem, loss)
-    order = random.sample(range(len(y)), len(y))
-    path, other = (
-        sp.run(X[rows], y[rows], loss, penalty, n_iter=n_iter, fit_intercept=fit_intercept)
-        for rows in (np.arange(len(y)), order)
+    rows, columns = (random.sample(range(k), k) for k in X.shape)
+    path, by_rows, by_columns = (
+        sp.run(*data, loss, penalty, n_iter=n_iter, fit_intercept=fit_intercept)
+        for data in ((X, y), (X[rows], y[rows]), (X[:, columns], y))
     )
-    assert_close(other.fitted, path.fitted[:, order], reach(X, path))
-
-
-@given(problems(), LOSSES, CONVEX, ITERATIONS, st.booleans(), st.randoms(use_true_random=False))
-def test_the_order_of_columns_does_not_matter(problem, loss, penalty, n_iter, centred, random):
-    X, y = posed(problem, loss)
-    order = random.sample(range(X.shape[1]), X.shape[1])
-    path, other = (
-        sp.run(X[:, columns], y, loss, penalty, n_iter=n_iter, fit_intercept=centred)
-        for columns in (np.arange(X.shape[1]), order)
-    )
-    scale = np.abs(path.coef).max()
-    assert_close(other.coef, path.coef[:, order], scale or 1.0)
+    assert_close(by_rows.fitted, path.fitted[:, rows], reach(X, path))
+    assert_close(by_columns.coef, path.coef[:, columns], np.abs(path.coef).max() or 1.0)
 
 
 @given(problems(least=2, odd=False), LOSSES, CONVEX, METHODS, st.randoms(use_true_random=False))
@@ -151,7 +127,7 @@ HOMOGENEOUS = {
     "squared-ridge": (sp.Squared(), sp.Ridge, lambda c: 1, lambda c: c * c),
 }
 # labels have no units
-MARGINS = {
+OF_LABELS = {
     f"{loss.name}-{penalty.name}": (loss, penalty, None, lambda c, k=k: c**k)
     for loss in (sp.Hinge(), sp.SquaredHinge(), sp.Logistic())
     for k, penalty in ((1, sp.Lasso), (2, sp.Ridge))
@@ -170,10 +146,10 @@ def test_units_of_the_target(problem, name, lam, factor, fit_intercept):
 
 
 @given(
-    problems(), st.sampled_from(sorted(HOMOGENEOUS | MARGINS)), STRENGTHS, FACTORS, st.booleans()
+    problems(), st.sampled_from(sorted(HOMOGENEOUS | OF_LABELS)), STRENGTHS, FACTORS, st.booleans()
 )
 def test_units_of_the_features(problem, name, lam, factor, fit_intercept):
-    loss, penalty, _, with_X = (HOMOGENEOUS | MARGINS)[name]
+    loss, penalty, _, with_X = (HOMOGENEOUS | OF_LABELS)[name]
     X, y = posed(problem, loss)
     path = sp.run(X, y, loss, penalty(lam), n_iter=15, fit_intercept=fit_intercept)
     other = sp.run(
