@@ -65,17 +65,7 @@ def test_no_finite_penalty():
     assert sp.lam_max(X, 0 * y, sp.Squared(), sp.Lasso(1.0)) == 0
 
 
-def test_sizes_are_checked():
-    X, y, _ = draw(20, P)
-    with pytest.raises(ValueError, match="3 weights, but X has 8 columns"):
-        sp.lam_max(X, y, sp.LAD(), sp.Lasso(1.0, weights=[1, 1, 1]))
-    with pytest.raises(ValueError, match="X has 20 rows, but y has 19"):
-        sp.lam_max(X, y[1:], sp.LAD(), sp.Lasso(1.0))
-
-
-# ------------------------------------------------------------------------------------------------
-# Grids
-# ------------------------------------------------------------------------------------------------
+# ----- Grids -----
 
 
 def grid(X, y, loss, penalty, count=4, **how):
@@ -168,9 +158,7 @@ def test_penalties_of_the_users_own():
     assert single.lams == pytest.approx([sp.lam_max(X, y, sp.LAD(), sp.Lasso(1.0))])
 
 
-# ------------------------------------------------------------------------------------------------
-# The choice
-# ------------------------------------------------------------------------------------------------
+# ----- The choice -----
 
 LAD = sp.LAD()
 METHODS = {
@@ -389,9 +377,7 @@ def test_choices_are_nearly_the_best_there_are(loss, penalty, noise, shape):
     assert np.mean(regrets) < 0.04
 
 
-# ------------------------------------------------------------------------------------------------
-# Comparisons
-# ------------------------------------------------------------------------------------------------
+# ----- Comparisons -----
 
 
 @everywhere(every=3)
@@ -456,9 +442,7 @@ def test_comparing_what_is_not_there():
                 tuning.compare(*pair)
 
 
-# ------------------------------------------------------------------------------------------------
-# What is refused
-# ------------------------------------------------------------------------------------------------
+# ----- What is refused -----
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def test_so_many_are_kept_as_there_is_room_for():
 def test_copies_have_all_of_their_states():
     _, deferred = kept_and_deferred(40, 12)
     path = deferred[2]
-    for other in (path.copy(), path.but(risk=None), sp.StopOnRisk().judge(path)[0]):
+    for other in (path.copy(), path.but(risk=None), sp.StopOnRisk().evaluate(path)[0]):
         assert not isinstance(other, DeferredPath)
         np.testing.assert_array_equal(other.coef, path.coef)
         np.testing.assert_array_equal(other.fitted, path.fitted)

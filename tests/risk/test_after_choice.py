@@ -98,9 +98,7 @@ def assert_nested(X, y, tuning, expected, groups=None):
         )
 
 
-# ------------------------------------------------------------------------------------------------
-# Nested folds
-# ------------------------------------------------------------------------------------------------
+# ----- Nested folds -----
 
 
 @LOSSES
@@ -123,12 +121,6 @@ def test_nested_folds_leave_out_whole_groups(loss, rule):
     for site in range(12):
         assert len(np.unique(splits.fold[site == SITES])) == 1
     assert_nested(X, y, tuning, reference(X, y, tuning), SITES)
-
-
-def test_group_splitters_choose_without_the_groups_they_test():
-    X, y, tuning = tuned(groups=SITES, cv=GroupKFold(4))
-    expected = reference(X, y, tuning, of_pairs(list(GroupKFold(4).split(X, y, SITES))))
-    assert_nested(X, y, tuning, expected, SITES)
 
 
 @LOSSES
@@ -194,14 +186,6 @@ def test_folds_are_random_and_of_all_rows_by_default():
     assert other.best_risk != tuning.best_risk
 
 
-@pytest.mark.parametrize("loss", [sp.Quantile(0.3), sp.Squared()], ids=repr)
-def test_other_losses_have_their_own_test_loss(loss):
-    X, y, tuning = tuned(loss, True, cv=KFold(4))
-    expected = reference(X, y, tuning, of_pairs(list(KFold(4).split(X))))
-    assert_nested(X, y, tuning, expected)
-    assert loss.name in TEST_LOSSES
-
-
 def test_a_test_loss_of_the_users_own_is_counted_with():
     def absolute(y, prediction):
         return np.abs(y - prediction)
@@ -236,37 +220,7 @@ def test_single_precision_of_larger_tables_is_close():
         assert chosen.value == pytest.approx(expected.value(), rel=1e-5)
 
 
-@pytest.mark.parametrize("n_iter", [N_ITER, "auto"])
-def test_a_row_scale_that_the_audit_chooses_is_no_hindrance(n_iter):
-    X, y = drawn(N, P)
-    for audit in (8, "folds"):
-        tuning = sp.tune(
-            *(X, y, sp.LAD(), sp.Lasso, LAMS, n_iter), row_scale="auto", audit=audit, rng=0
-        )
-        assert tuning.chosen.method == "nested"
-
-
-def test_models_of_the_default_algorithm_are_refits():
-    """Whose step sizes were found out by a first run, and which restarts."""
-    X, y = drawn(N, P, level=3.0)
-    tuning = sp.tune(X, y, sp.LAD(), sp.Lasso, LAMS, 40, fit_intercept=True, cv=KFold(4), rng=0)
-    chosen = tuning.chosen
-    assert chosen.method == "nested"
-    for k, (train, test) in enumerate(KFold(4).split(X)):
-        m, t = chosen.choices[k]
-        steps = tuning.risks[m].path.algorithm.on_fewer_rows(len(train) / N)
-        run = sp.run(
-            *(X[train], y[train], sp.LAD(), sp.Lasso(LAMS[m]), steps, 40), fit_intercept=True
-        )
-        np.testing.assert_allclose(chosen.models.coef[k], run.coef[t], atol=1e-8)
-        np.testing.assert_allclose(
-            chosen.predictions[test], X[test] @ run.coef[t] + run.intercept[t], atol=1e-8
-        )
-
-
-# ------------------------------------------------------------------------------------------------
-# What it does not depend on
-# ------------------------------------------------------------------------------------------------
+# ----- What it does not depend on -----
 
 
 @pytest.mark.parametrize("groups", [None, SITES], ids=["rows", "groups"])
@@ -341,33 +295,7 @@ def test_the_library_of_the_arrays_does_not_matter(options):
     )
 
 
-def test_neither_does_how_they_are_stored():
-    X, y = drawn(N, P, level=3.0)
-    found = [
-        sp.tune(each, y, sp.LAD(), sp.Lasso, LAMS, N_ITER, algorithm(), True, rng=0)
-        for each in (X, scipy.sparse.csr_array(X), pd.DataFrame(X))
-    ]
-    for tuning in found[1:]:
-        assert tuning.chosen.choices == found[0].chosen.choices
-        assert tuning.best_risk == pytest.approx(found[0].best_risk, rel=1e-9)
-        np.testing.assert_allclose(
-            tuning.predict_interval(X), found[0].predict_interval(X), atol=1e-9
-        )
-
-
-def test_asking_twice_is_asking_once():
-    """Whether the intervals, or the risk, are asked for first does not matter either."""
-    X, _, first = tuned()
-    _, _, second = tuned()
-    bounds, value = first.predict_interval(X), first.best_risk
-    assert second.best_risk == value
-    np.testing.assert_array_equal(second.predict_interval(X), bounds)
-    assert first.chosen is first.chosen
-
-
-# ------------------------------------------------------------------------------------------------
-# Without nested folds
-# ------------------------------------------------------------------------------------------------
+# ----- Without nested folds -----
 
 
 @LOSSES
@@ -389,11 +317,6 @@ def test_without_a_choice_there_is_nothing_to_count(loss, options):
     expected = chosen.models.predictions[rows, chosen.splits.test[rows].argmax(axis=1)]
     np.testing.assert_allclose(chosen.predictions, expected)
     np.testing.assert_allclose(chosen.losses, TEST_LOSSES[loss.name](y[rows], expected))
-
-
-def test_one_penalty_leaves_the_iterate_to_choose():
-    X, y, tuning = tuned(lams=[0.05], cv=KFold(5))
-    assert_nested(X, y, tuning, reference(X, y, tuning, of_pairs(list(KFold(5).split(X)))))
 
 
 @pytest.mark.parametrize("groups", [None, SITES], ids=["rows", "groups"])
@@ -469,9 +392,7 @@ def test_a_single_row_or_group_to_test_on(groups):
     assert np.isinf(tuning.best_risk_stderr)
 
 
-# ------------------------------------------------------------------------------------------------
-# Comparisons
-# ------------------------------------------------------------------------------------------------
+# ----- Comparisons -----
 
 
 @pytest.mark.parametrize("groups", [None, SITES], ids=["rows", "groups"])
@@ -524,9 +445,7 @@ def test_a_choice_by_nested_folds_and_a_fixed_model_are_compared():
     assert error == pytest.approx(math.hypot(group_error(gaps, np.arange(N))[0], own))
 
 
-# ------------------------------------------------------------------------------------------------
-# Models, predictions and intervals
-# ------------------------------------------------------------------------------------------------
+# ----- Models, predictions and intervals -----
 
 
 @LOSSES
@@ -674,18 +593,7 @@ def test_intervals_of_a_quantile_are_not_symmetric():
     np.testing.assert_allclose(tuning.predict_interval(new, 0.8), expected, atol=1e-8)
 
 
-def test_levels_that_are_refused():
-    X, _, tuning = tuned()
-    for level in (0, 1, -0.1, 1.5, np.nan, "0.9", None):
-        with pytest.raises((ValueError, TypeError), match="level"):
-            tuning.predict_interval(X, level)
-    with pytest.raises(ValueError, match="level"):
-        tuning.predict_interval(X, 0.99)  # of 36 residuals
-
-
-# ------------------------------------------------------------------------------------------------
-# Estimators
-# ------------------------------------------------------------------------------------------------
+# ----- Estimators -----
 
 
 def estimator(**options):
@@ -788,9 +696,7 @@ def test_groups_are_routed():
     assert plain.best_risk_ != estimator().fit(X, y).best_risk_
 
 
-# ------------------------------------------------------------------------------------------------
-# Many data sets
-# ------------------------------------------------------------------------------------------------
+# ----- Many data sets -----
 
 
 class Found(NamedTuple):

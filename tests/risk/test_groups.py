@@ -51,9 +51,7 @@ def without_groups(X, y, loss, fit_intercept=False):
     return found
 
 
-# ------------------------------------------------------------------------------------------------
-# Methods
-# ------------------------------------------------------------------------------------------------
+# ----- Methods -----
 
 
 @everywhere
@@ -178,9 +176,7 @@ def test_splitters_that_do_not_know_groups_may_keep_them_together():
     np.testing.assert_allclose(risk.values, expected.values, rtol=1e-8)
 
 
-# ------------------------------------------------------------------------------------------------
-# Audits
-# ------------------------------------------------------------------------------------------------
+# ----- Audits -----
 
 
 def audited(path, audit, method="exact", **options):
@@ -252,9 +248,7 @@ def test_an_audit_has_nothing_to_say_of_leave_one_group_out():
         np.testing.assert_array_equal(risk.audit.difference, np.zeros(N_ITER + 1))
 
 
-# ------------------------------------------------------------------------------------------------
-# Labels
-# ------------------------------------------------------------------------------------------------
+# ----- Labels -----
 
 NAMES = np.array(["Aachen", "Bonn", "Celle", "Düren", "Essen", "Fürth"])
 DAYS = [datetime.date(2020, 1, 1 + k) for k in range(6)]
@@ -290,25 +284,7 @@ def test_labels_of_any_kind(name):
     assert tuning.best_risk > 0
 
 
-def test_two_groups_by_a_flag():
-    path = problem()[-1]
-    flags = SITES < 3
-    risk = sp.estimate_risk(path, groups=flags)
-    expected = sp.estimate_risk(path, groups=flags.astype(int))
-    np.testing.assert_array_equal(risk.values, expected.values)
-
-
-def test_labels_are_not_changed():
-    labels = np.array(NAMES[SITES], dtype=object)
-    before = labels.copy()
-    labels.setflags(write=False)
-    sp.estimate_risk(problem()[-1], groups=labels)
-    np.testing.assert_array_equal(labels, before)
-
-
-# ------------------------------------------------------------------------------------------------
-# Stopping
-# ------------------------------------------------------------------------------------------------
+# ----- Stopping -----
 
 
 @pytest.mark.parametrize(
@@ -353,9 +329,7 @@ def test_stopping_by_splits_that_can_be_read_once():
     assert paths[0].n_iter == paths[1].n_iter > 10
 
 
-# ------------------------------------------------------------------------------------------------
-# Clusters
-# ------------------------------------------------------------------------------------------------
+# ----- Clusters -----
 
 
 def clusters(count, size, p, rng, correlation=0.8):

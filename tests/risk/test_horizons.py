@@ -30,9 +30,7 @@ def curves(*values):
     return [SimpleNamespace(values=np.asarray(each, float), criterion=None) for each in values]
 
 
-# ------------------------------------------------------------------------------------------------
-# When to stop
-# ------------------------------------------------------------------------------------------------
+# ----- When to stop -----
 
 
 def test_horizons_double_up_to_a_limit_in_work(monkeypatch):
@@ -70,9 +68,7 @@ def test_only_the_change_of_an_iterate_counts_that_will_be_taken():
     assert not may_still_improve(curves(1 + (t < 40)), at=100)
 
 
-# ------------------------------------------------------------------------------------------------
-# Folds that go on
-# ------------------------------------------------------------------------------------------------
+# ----- Folds that go on -----
 
 
 @pytest.mark.parametrize("burman", [True, False])
@@ -96,9 +92,7 @@ def test_folds_that_go_on_are_whole_ones(burman, with_losses):
                     np.testing.assert_allclose(one, other, atol=1e-13, err_msg=name)
 
 
-# ------------------------------------------------------------------------------------------------
-# What a user sees
-# ------------------------------------------------------------------------------------------------
+# ----- What a user sees -----
 
 
 def powers(n=150, degree=8):

@@ -11,7 +11,7 @@ from backends import everywhere, on_backend, sp
 from problems import draw, ridge_hat
 from steinpath.engine._batch import Batch
 from steinpath.problem import _scoring as scoring
-from steinpath.problem._scoring import CRITERIA, observation_losses, resolve_test_loss
+from steinpath.problem._scoring import observation_losses, resolve_test_loss
 from steinpath.risk import _held_out as pairing
 from steinpath.risk import _leave_out as baselines
 from steinpath.risk import _methods as methods
@@ -122,9 +122,7 @@ def variance_by_hand(changes):
     return np.array(bounds)
 
 
-# ------------------------------------------------------------------------------------------------
-# Leaving out groups of rows
-# ------------------------------------------------------------------------------------------------
+# ----- Leaving out groups of rows -----
 
 GROUPS = {
     1: [[4], [0], [8], [4], [2]],
@@ -158,18 +156,6 @@ def test_groups_are_left_out_together(loss, penalty, algorithm, size, width):
     assert not np.allclose(found, path.fitted[:, groups], atol=1e-3)
 
 
-@everywhere
-def test_a_row_may_be_in_a_group_twice():
-    path = ridge_path(n=9, p=5)
-    once = leave_out(path, np.array([[3, 5], [7, 0]]))
-    twice = leave_out(path, np.array([[3, 5, 3], [0, 0, 7]]))
-    close = {"rtol": 1e-12, "atol": 1e-12}
-    np.testing.assert_allclose(twice[:, 0, :], once[:, 0, [0, 1, 0]], **close)
-    np.testing.assert_allclose(twice[:, 1, :], once[:, 1, [1, 1, 0]], **close)
-    alone = leave_out(path, np.array([[6, 6]]))
-    np.testing.assert_allclose(alone[:, 0, :], leave_one_out(path)[:, [6, 6]], **close)
-
-
 @INTERCEPT
 def test_leaving_out_ridge_has_a_closed_form(fit_intercept):
     """Residuals of a group S that is left out are ``(1 - H_SS)⁻¹ r_S``."""
@@ -189,16 +175,6 @@ def test_leaving_out_ridge_has_a_closed_form(fit_intercept):
 
 
 @everywhere
-def test_columns_are_centred_without_the_groups():
-    X, path = path_with_an_intercept()
-    groups = np.array(GROUPS[3])
-    found = path.above_level(leave_out(path, groups))
-    for k, group in enumerate(groups):
-        expected = without(X, path, *group)[:, group]
-        np.testing.assert_allclose(found[:, k, :], expected, atol=1e-10)
-
-
-@everywhere
 @INTERCEPT
 def test_without_all_rows_there_is_nothing_to_predict_from(fit_intercept):
     path = ridge_path(n=9, p=5, fit_intercept=fit_intercept)
@@ -206,41 +182,12 @@ def test_without_all_rows_there_is_nothing_to_predict_from(fit_intercept):
     np.testing.assert_array_equal(found, np.zeros((13, 1, 9)))
 
 
-@everywhere
-def test_no_groups():
-    assert leave_out(ridge_path(n=9, p=5), np.zeros((0, 2), dtype=int)).shape == (13, 0, 2)
-
-
-@INTERCEPT
-def test_groups_in_single_precision(fit_intercept):
-    path = ridge_path(fit_intercept=fit_intercept)
-    groups = np.arange(12).reshape(6, 2)
-    double, single = (leave_out(path, groups, path.design.astype(t)) for t in ("f8", "f4"))
-    np.testing.assert_array_equal(double, leave_out(path, groups))
-    np.testing.assert_allclose(single, double, atol=1e-4)
-    assert np.abs(single - double).max() > 0
-    assert single.dtype == np.float64
-
-
-# ------------------------------------------------------------------------------------------------
-# Losses of some rows
-# ------------------------------------------------------------------------------------------------
+# ----- Losses of some rows -----
 
 
 def some_predictions(T=4, n=9, rows=(7, 2, 8)):
     rng = np.random.default_rng(0)
     return rng.standard_normal(n), np.array(rows), rng.normal(size=(T, 3)), rng.normal(size=(T, n))
-
-
-@everywhere
-@pytest.mark.parametrize("name", CRITERIA)
-def test_named_losses_of_some_rows(name):
-    y, rows, predictions, others = some_predictions()
-    criterion = resolve_test_loss(name)
-    found = losses_at(criterion, y, rows, predictions, others)
-    np.testing.assert_array_equal(found, criterion(y[rows], predictions))
-    named_and_own = losses_at(lambda y, z: criterion(y, z), y, rows, predictions, others)
-    np.testing.assert_allclose(named_and_own, found, rtol=1e-12)
 
 
 @everywhere
@@ -262,14 +209,6 @@ def test_callables_see_all_rows():
         np.testing.assert_array_equal(prediction, expected)
 
 
-@everywhere
-def test_callables_of_all_rows_in_another_order():
-    y, _, _, predictions = some_predictions()
-    order = np.random.default_rng(1).permutation(9)
-    found = losses_at(plain_losses, y, order, predictions[:, order], 0 * predictions)
-    np.testing.assert_array_equal(found, plain_losses(y, predictions)[:, order])
-
-
 def test_callables_must_return_the_losses_of_all_rows():
     y, rows, predictions, others = some_predictions()
     for wrong in (lambda y, z: squared(y, z).mean(), lambda y, z: squared(y, z)[:3]):
@@ -277,22 +216,7 @@ def test_callables_must_return_the_losses_of_all_rows():
             losses_at(wrong, y, rows, predictions, others)
 
 
-@pytest.mark.parametrize("test_loss", ["squared", squared], ids=["named", "callable"])
-def test_losses_of_some_rows_keep_their_kind(test_loss):
-    y, rows, predictions, others = some_predictions()
-    criterion, expected = resolve_test_loss(test_loss), squared(y[rows], predictions)
-    single = (values.astype(np.float32) for values in (predictions, others))
-    found = losses_at(criterion, y.astype(np.float32), rows, *single)
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, expected, rtol=1e-3)
-    found = losses_at(criterion, y, rows, predictions, others)
-    assert found.dtype == np.float64
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
-
-
-# ------------------------------------------------------------------------------------------------
-# By refitting
-# ------------------------------------------------------------------------------------------------
+# ----- By refitting -----
 
 
 @everywhere(every=5)
@@ -364,9 +288,7 @@ def test_changes_of_least_squares_have_a_closed_form():
     assert found.stderr()[-1] ** 2 == pytest.approx(expected, rel=1e-6)
 
 
-# ------------------------------------------------------------------------------------------------
-# What follows from the changes
-# ------------------------------------------------------------------------------------------------
+# ----- What follows from the changes -----
 
 
 def some_changes(T=6, q=5):
@@ -395,46 +317,6 @@ def test_variances_by_hand(q):
         assert type(between) is float
         assert between >= 0
         assert t1 != t2 or between == 0
-
-
-@everywhere
-def test_pairs_with_opposite_changes_count_as_such():
-    changes = np.array([[[1.0, 4.0], [2.0, -1.0]], [[1.0, 1.0], [5.0, -1.0]]])
-    # products 4 and -2, 1 and -5: means 1 and -2, standard errors 3 and 3
-    np.testing.assert_allclose(Interactions(changes).stderr() ** 2, [4, 1], rtol=1e-12)
-    assert Interactions(changes).stderr_between(1, 0) ** 2 == 0  # 0 · -3 and 3 · 0
-    shifted = changes - np.array([[[0.0, 0.0], [0.0, 4.0]]])  # 4 and -10, 1 and -25
-    np.testing.assert_allclose(Interactions(shifted).stderr() ** 2, [4, 1], rtol=1e-12)
-    opposite = np.array([[[1.0, -4.0], [2.0, -1.0]]])  # -4 and -2: -3 and 1
-    np.testing.assert_array_equal(Interactions(opposite).stderr() ** 2, [0])
-
-
-@everywhere
-def test_equal_pairs_have_no_noise():
-    changes = np.tile([2.0, 3.0], (4, 7, 1))
-    np.testing.assert_allclose(Interactions(changes).stderr() ** 2, np.full(4, 6.0), rtol=1e-12)
-    np.testing.assert_allclose(Interactions(-changes).stderr() ** 2, np.full(4, 6.0), rtol=1e-12)
-
-
-@everywhere
-def test_no_pairs_no_variance():
-    found = Interactions(np.zeros((3, 0, 2)))
-    np.testing.assert_array_equal(found.stderr() ** 2, np.zeros(3))
-    assert found.stderr_between(0, 2) ** 2 == 0
-
-
-def test_rows_that_are_predicted_alike_do_not_interact():
-    path = ridge_path(n=9, p=5)
-    pairs = np.array([[3, 5], [7, 0]])
-    alone = np.ones((13, 2, 2))
-    together = alone.copy()
-    assert not interactions(path, squared, pairs, alone, together).changes.any()
-    together[4, 1, 0] = 2.5  # row 7, when row 0 is left out as well
-    expected = np.zeros((13, 2, 2))
-    expected[4, 1, 0] = (path.y[7] - 1) ** 2 - (path.y[7] - 2.5) ** 2
-    found = interactions(path, squared, pairs, alone, together)
-    np.testing.assert_allclose(found.changes, expected, rtol=1e-12)
-    assert not found.stderr().any()  # if only one of them minds the other, there is none
 
 
 @pytest.mark.parametrize(
@@ -474,9 +356,7 @@ def test_the_mean_over_all_pairings_is_that_of_all_pairs():
         assert (np.abs(mean) > 1e-6).sum() >= len(mean) - 1
 
 
-# ------------------------------------------------------------------------------------------------
-# In standard errors
-# ------------------------------------------------------------------------------------------------
+# ----- In standard errors -----
 
 
 def pairs_of(path, rows, loss="absolute"):
@@ -557,16 +437,7 @@ def test_centering_leaves_the_changes_alone():
     np.testing.assert_allclose(centered.stderr, np.sqrt(variance), rtol=1e-10, atol=1e-12)
 
 
-def test_row_scales_leave_the_changes_alone():
-    path = ridge_path()
-    risks = [estimate(path, "exact", audit=14, row_scale=s) for s in (None, "norm", "auto")]
-    for risk in risks[1:]:
-        np.testing.assert_array_equal(risk.interactions.changes, risks[0].interactions.changes)
-
-
-# ------------------------------------------------------------------------------------------------
-# Which pairs
-# ------------------------------------------------------------------------------------------------
+# ----- Which pairs -----
 
 
 def test_each_pair_is_one_more_column(monkeypatch):
@@ -627,28 +498,6 @@ def test_the_rng_draws_the_pairs_of_an_audit():
     )
 
 
-def test_the_pairs_are_a_fair_sample():
-    """Means over many draws of the pairs are those of all pairs."""
-    X, y = sp.simulate.paper_model(15).sample(30, rng=0)
-    path = sp.run(X, y, sp.SquareRoot(), sp.Ridge(0.1), n_iter=10)
-    draws = np.stack(
-        [
-            sp.estimate_risk(path, "absolute", method="spectral", audit=14, rng=seed)
-            .interactions.changes[[3, 10]]
-            .prod(axis=2)
-            .mean(axis=1)
-            for seed in range(60)
-        ]
-    )
-    pairs = np.array(list(itertools.combinations(range(30), 2)))
-    alone = leave_one_out(path)[:, pairs]
-    criterion = resolve_test_loss("absolute")
-    every = interactions(path, criterion, pairs, alone, leave_out(path, pairs))
-    distance = draws.mean(axis=0) - every.changes[[3, 10]].prod(axis=2).mean(axis=1)
-    assert (np.abs(distance) < 3 * draws.std(axis=0, ddof=1) / np.sqrt(60)).all()
-    assert ((every.stderr() ** 2)[[3, 10]] > 2 * draws.std(axis=0, ddof=1) / np.sqrt(60)).all()
-
-
 def test_single_precision_is_close():
     path = ridge_path(fit_intercept=True)
     double = estimate(path, "exact", audit=40)
@@ -658,37 +507,7 @@ def test_single_precision_is_close():
     assert single.interactions.changes.dtype == single.stderr.dtype == np.float64
 
 
-@LOO_AND_AUDIT
-@pytest.mark.parametrize("test_loss", ["squared", squared], ids=["named", "callable"])
-def test_single_precision_data(options, test_loss):
-    X, y, _ = draw(30, 9)
-    single, double = (
-        estimate(
-            sp.run(X.astype(t), y.astype(t), sp.Squared(), sp.Ridge(0.2), n_iter=12),
-            test_loss=test_loss,
-            **options,
-        )
-        for t in (np.float32, np.float64)
-    )
-    assert single.interactions.changes.dtype == single.stderr.dtype == np.float32
-    np.testing.assert_allclose(
-        (single.interactions.stderr() ** 2), (double.interactions.stderr() ** 2), rtol=1e-3
-    )
-
-
-# ------------------------------------------------------------------------------------------------
-# Other forms of the same data
-# ------------------------------------------------------------------------------------------------
-
-
-@everywhere
-@LOO_AND_AUDIT
-def test_callables_agree_with_names(options):
-    path = ridge_path()
-    named, own = (estimate(path, test_loss=t, **options) for t in ("absolute", absolute))
-    np.testing.assert_allclose(own.interactions.changes, named.interactions.changes, atol=1e-12)
-    np.testing.assert_allclose(own.stderr, named.stderr, rtol=1e-12)
-    assert own.compare(12, 3) == pytest.approx(named.compare(12, 3), rel=1e-12)
+# ----- Other forms of the same data -----
 
 
 @everywhere(every=3)
@@ -745,16 +564,6 @@ def fragile():
 
 
 @everywhere
-@DIVERGENT
-@pytest.mark.parametrize("options", [{}, {"method": "exact", "audit": 2}], ids=["loo", "audit"])
-def test_runs_that_diverge_without_a_pair(options, test_loss):
-    path = sp.run(np.ones((4, 1)), np.ones(4), sp.Squared(), sp.NoPenalty(), fragile(), n_iter=3)
-    assert np.isfinite(leave_one_out(path)).all()
-    with pytest.raises(FloatingPointError, match="on a part of the rows"):
-        estimate(path, test_loss=test_loss, **options)
-
-
-@everywhere
 def test_the_order_of_the_rows_does_not_matter():
     X, y, _ = draw(40, 15)
     order = np.random.default_rng(0).permutation(40)
@@ -772,14 +581,6 @@ def test_the_order_of_the_rows_does_not_matter():
 
 
 @everywhere
-def test_the_order_within_a_pair_does_not_matter():
-    path = ridge_path()
-    first, second = (pairs_of(path, np.array(rows)) for rows in ([3, 5, 8, 0], [5, 3, 0, 8]))
-    np.testing.assert_allclose(second.changes, first.changes[:, :, ::-1], atol=1e-12)
-    np.testing.assert_allclose(second.stderr() ** 2, (first.stderr() ** 2), rtol=1e-9, atol=1e-14)
-
-
-@everywhere
 def test_the_units_do_not_matter():
     X, y, _ = draw(40, 15)
     first, second = (
@@ -791,9 +592,7 @@ def test_the_units_do_not_matter():
     )
 
 
-# ------------------------------------------------------------------------------------------------
-# Hardly any data
-# ------------------------------------------------------------------------------------------------
+# ----- Hardly any data -----
 
 FEW = pytest.mark.parametrize(
     "options", [{}, {"method": "exact", "audit": 3}], ids=["loo", "audit"]
@@ -842,9 +641,7 @@ def test_two_or_three_rows_are_one_pair(options, fit_intercept, n):
         np.testing.assert_allclose(changes[:, 0, :], expected, atol=1e-12)
 
 
-# ------------------------------------------------------------------------------------------------
-# What they are for
-# ------------------------------------------------------------------------------------------------
+# ----- What they are for -----
 
 
 def normal_risk(model, coef, test_loss):

@@ -112,9 +112,7 @@ def averaging():
     )
 
 
-# ------------------------------------------------------------------------------------------------
-# Leave-one-out
-# ------------------------------------------------------------------------------------------------
+# ----- Leave-one-out -----
 
 
 @everywhere(every=17)
@@ -186,9 +184,7 @@ def test_corrected_values_are_close_to_leave_one_out(loss):
     assert distance < np.abs(path.fitted - loo.corrected).mean() / 3
 
 
-# ------------------------------------------------------------------------------------------------
-# Cross-validation
-# ------------------------------------------------------------------------------------------------
+# ----- Cross-validation -----
 
 
 def plain_losses(y, prediction):
@@ -241,9 +237,7 @@ def test_single_precision_is_close(fit_intercept):
         assert found.dtype == np.float64
 
 
-# ------------------------------------------------------------------------------------------------
-# Refits
-# ------------------------------------------------------------------------------------------------
+# ----- Refits -----
 
 REFITS = [
     pytest.param(loss, penalty, sp.ChambollePock(), id=f"{name}-{penalty.name}")
@@ -370,9 +364,7 @@ def test_without_the_only_row_of_a_column_there_is_the_mean(method):
     assert risk.corrected[-1, 5] == pytest.approx(y[others].mean(), abs=1e-6)
 
 
-# ------------------------------------------------------------------------------------------------
-# As risk estimates
-# ------------------------------------------------------------------------------------------------
+# ----- As risk estimates -----
 
 
 @everywhere
@@ -414,17 +406,6 @@ def test_as_many_folds_as_rows_whatever_the_seed():
     for i in range(7):
         expected = fits(X, path, np.delete(np.arange(7), i), 6)[:, i]
         np.testing.assert_allclose(first.corrected[:, i], expected, atol=1e-10)
-
-
-@everywhere
-@pytest.mark.parametrize("method", ["loo", "folds"])
-def test_centering_shifts_them(method):
-    X, y, _ = draw(23, 9)
-    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=8)
-    plain, centered = (
-        sp.estimate_risk(path, method=method, rng=0, centered=flag) for flag in (False, True)
-    )
-    np.testing.assert_allclose(centered.values, plain.values - np.abs(y).mean(), atol=1e-12)
 
 
 @everywhere
@@ -484,9 +465,7 @@ def test_folds_refuse_steps_too_long_for_fewer_rows():
         sp.estimate_risk(path, method="folds")
 
 
-# ------------------------------------------------------------------------------------------------
-# As a user calls them
-# ------------------------------------------------------------------------------------------------
+# ----- As a user calls them -----
 
 N = 17
 SITES = np.arange(N) % 5
@@ -526,21 +505,6 @@ def validated(X, path, splits, criterion, burman=False, groups=None):
     return values, stderr / total
 
 
-@everywhere(every=17)
-@SAME_STEPS
-@PROBLEMS
-@pytest.mark.parametrize("burman", [False, True], ids=["plain", "Burman"])
-def test_validation_is_by_runs_on_the_training_rows(loss, penalty, algorithm, burman):
-    X, y, _ = draw_for(loss, N, 9)
-    path = sp.run(X, y, loss, penalty(9), algorithm, n_iter=8)
-    splitter = SPLITTERS["KFold-shuffled"]
-    found = sp.cross_validate_path(path, splitter, burman=burman)
-    values, stderr = validated(X, path, splitter.split(X), resolve_test_loss(None, loss), burman)
-    np.testing.assert_allclose(found.values, values, atol=1e-10)
-    np.testing.assert_allclose(found.stderr, stderr, atol=1e-10)
-    assert found.n_splits == 5
-
-
 @everywhere(every=5)
 @SAME_STEPS
 @pytest.mark.parametrize("name", SPLITTERS)
@@ -560,17 +524,6 @@ def test_every_way_to_split(name, burman):
             np.testing.assert_allclose(found.stderr, stderr, atol=1e-10)
             assert (found.n_splits, found.shape) == (len(splits), (9,))
             assert found.best_iter == np.argmin(values)
-
-
-@everywhere
-@SAME_STEPS
-def test_validation_with_an_intercept():
-    X, path = path_with_an_intercept(N, 9)
-    found = sp.cross_validate_path(path, KFold(4), burman=True)
-    criterion = resolve_test_loss("absolute")
-    values, stderr = validated(X, path, KFold(4).split(X), criterion, burman=True)
-    np.testing.assert_allclose(found.values, values, atol=1e-10)
-    np.testing.assert_allclose(found.stderr, stderr, atol=1e-10)
 
 
 @everywhere
@@ -805,20 +758,6 @@ def test_splits_of_every_kind_of_index():
     # a row that is tested twice counts twice
     doubled = sp.cross_validate_path(path, [(train, np.tile(test, 2))])
     np.testing.assert_allclose(doubled.values, expected)
-
-
-def test_a_splitter_that_changes_y_changes_no_path():
-    class Changes(Bootstrap):
-        def split(self, X, y=None, groups=None):
-            y[:] = 0
-            yield np.arange(12), np.arange(12, N)
-
-    X, y, _ = draw(N, 9)
-    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=8)
-    found = sp.cross_validate_path(path, Changes())
-    np.testing.assert_array_equal(path.y, y)
-    expected = sp.cross_validate_path(path, [(np.arange(12), np.arange(12, N))])
-    np.testing.assert_array_equal(found.values, expected.values)
 
 
 @pytest.mark.parametrize("size", [np.nan, None, [1], np.inf, 1e308, "half", True])

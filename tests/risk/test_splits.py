@@ -56,9 +56,7 @@ def pairs_of(name, X, y):
     return list(SPLITTERS[name].split(X, y, groups)), groups
 
 
-# ------------------------------------------------------------------------------------------------
-# Folds of whole groups
-# ------------------------------------------------------------------------------------------------
+# ----- Folds of whole groups -----
 
 
 @pytest.mark.parametrize("n_folds", [2, 3, 7, 10])
@@ -74,19 +72,6 @@ def test_group_folds_keep_groups_whole_and_are_balanced(n_folds, seed):
     sizes = np.bincount(splits.fold, minlength=n_folds)
     assert sizes.min() > 0
     assert np.ptp(sizes) <= np.bincount(groups).max()
-
-
-def test_folds_of_groups_of_equal_size_differ_by_one_group_at_most():
-    groups = np.repeat(np.arange(23), 3)
-    sizes = np.bincount(group_folds(groups, 10, np.random.default_rng(0)).fold)
-    assert sorted(sizes.tolist()) == [6] * 7 + [9] * 3
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_small_groups_make_up_for_large_ones(seed):
-    groups = np.repeat(np.arange(27), [1] * 12 + [8] * 3 + [1] * 12)
-    fold = group_folds(groups, 4, np.random.default_rng(seed)).fold
-    np.testing.assert_array_equal(np.bincount(fold), [12] * 4)
 
 
 def test_group_folds_are_random():
@@ -121,9 +106,7 @@ def test_a_number_of_folds_is_of_groups_if_there_are_any():
     np.testing.assert_allclose(risk.values, expected.values, atol=1e-10)
 
 
-# ------------------------------------------------------------------------------------------------
-# Splits of the user's own
-# ------------------------------------------------------------------------------------------------
+# ----- Splits of the user's own -----
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
@@ -183,22 +166,17 @@ def test_splits_are_drawn_once_for_an_estimate():
     assert calls == [N]
 
 
-def test_splitters_see_the_groups_and_cannot_change_y():
-    _, y, _, _, path = problem()
-    before, seen = y.copy(), []
+def test_splitters_see_the_groups():
+    _, _, _, _, path = problem()
+    seen = []
 
-    class Spoils:
-        def split(self, X, y=None, groups=None):
+    class Sees(KFold):
+        def split(self, X, y, groups):
             seen.append(groups)
-            y[:] = 0
-            return KFold(4).split(X)
-
-        def get_n_splits(self, X=None, y=None, groups=None):
-            return 4
+            return super().split(X, y)
 
     labels = np.arange(N) // 6  # those of the four folds
-    risk = sp.estimate_risk(path, cv=Spoils(), groups=labels)
-    np.testing.assert_array_equal(y, before)
+    risk = sp.estimate_risk(path, cv=Sees(4), groups=labels)
     np.testing.assert_array_equal(seen[0], labels)
     expected = sp.estimate_risk(path, cv=KFold(4))
     np.testing.assert_allclose(risk.values, expected.values, rtol=1e-12)
@@ -249,9 +227,7 @@ def test_centering_subtracts_the_loss_of_the_prediction_zero(name):
     np.testing.assert_allclose(centered.values, plain.values - np.abs(y[rows]).mean(), atol=1e-10)
 
 
-# ------------------------------------------------------------------------------------------------
-# What is refused
-# ------------------------------------------------------------------------------------------------
+# ----- What is refused -----
 
 OBJECTS = np.array(["a", 1] * (N // 2), dtype=object)
 BAD_GROUPS = {

@@ -1,7 +1,5 @@
 """Stopping on the estimated risk: when a run ends, and that nothing else about it changes."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -38,9 +36,7 @@ def assert_beginning(part, whole):
     assert part.algorithm == whole.algorithm
 
 
-# ------------------------------------------------------------------------------------------------
-# When a run ends
-# ------------------------------------------------------------------------------------------------
+# ----- When a run ends -----
 
 
 def test_horizons_grow_to_the_last_iteration():
@@ -121,17 +117,6 @@ def test_a_risk_that_does_not_rise_ends_no_run(slow):
     assert (change < 0).all() if slow else (change == 0).all()
 
 
-@everywhere
-def test_too_few_iterations_for_the_patience():
-    X, y = overfitting()
-    for n_iter in (39, 40):  # at 40 it looks, but the last iteration ends the run anyway
-        stop = sp.StopOnRisk(patience=20)
-        path = sp.run(X, y, sp.Squared(), sp.NoPenalty(), n_iter=n_iter, stop=stop)
-        assert path.n_iter == n_iter
-        assert path.risk.values.shape == (n_iter + 1,)
-        assert path.risk.values[-1] > path.risk.values.min()
-
-
 def test_a_rule_sees_the_run_so_far():
     X, y = overfitting()
     full = sp.run(X, y, sp.LAD(), LASSO, n_iter=12)
@@ -143,7 +128,7 @@ def test_a_rule_sees_the_run_so_far():
         def horizons(self, n_iter):
             return (1, 4, 9, n_iter)
 
-        def judge(self, path):
+        def evaluate(self, path):
             assert_beginning(path, full)
             self.seen += (path.n_iter,)
             return path, path.n_iter == self.end
@@ -155,9 +140,7 @@ def test_a_rule_sees_the_run_so_far():
         assert rule.seen == seen
 
 
-# ------------------------------------------------------------------------------------------------
-# What it returns
-# ------------------------------------------------------------------------------------------------
+# ----- What it returns -----
 
 SETTINGS = {
     "lad": (heavy_tailed, sp.LAD(), LASSO, sp.ChambollePock(), {}, {}),
@@ -232,9 +215,7 @@ def test_exact_estimates_do_not_depend_on_what_comes_later(known):
         )
 
 
-# ------------------------------------------------------------------------------------------------
-# What is refused
-# ------------------------------------------------------------------------------------------------
+# ----- What is refused -----
 
 
 @pytest.mark.parametrize(
@@ -288,9 +269,7 @@ def test_divergence_is_reported(last):
     assert caught.value.iterate == last
 
 
-# ------------------------------------------------------------------------------------------------
-# Comparing two iterates
-# ------------------------------------------------------------------------------------------------
+# ----- Comparing two iterates -----
 
 
 @everywhere
@@ -344,12 +323,6 @@ def test_comparing_iterates_that_are_not_there_is_refused():
         risk.compare(0, 6)
 
 
-def test_the_rule_itself_is_no_rule():
-    X, y, _ = draw(30, 10)
-    with pytest.raises(TypeError, match="a rule such as"):
-        sp.run(X, y, sp.LAD(), sp.Lasso(0.3), stop=sp.StopOnRisk)
-
-
 def test_slow_divergence_is_reported_as_such():
     X, y = sp.simulate.paper_model(60, "t2").sample(120, rng=0)
     stop = sp.StopOnRisk(patience=50)
@@ -360,9 +333,7 @@ def test_slow_divergence_is_reported_as_such():
         sp.run(X, y, sp.Squared(), sp.NoPenalty(), sp.ProximalGradient(100.0), 2000, stop=stop)
 
 
-# ------------------------------------------------------------------------------------------------
-# Rules of the user's own
-# ------------------------------------------------------------------------------------------------
+# ----- Rules of the user's own -----
 
 
 class Rule:
@@ -371,64 +342,27 @@ class Rule:
     def horizons(self, n_iter):
         return 2, 4, n_iter
 
-    def judge(self, path):
+    def evaluate(self, path):
         return path, False
 
 
-def run_with(horizons=None, judge=None, n_iter=6):
+def run_with(horizons=None, evaluate=None, n_iter=6):
     rule = Rule()
     if horizons is not None:
         rule.horizons = horizons
-    if judge is not None:
-        rule.judge = judge
+    if evaluate is not None:
+        rule.evaluate = evaluate
     X, y = overfitting()
     return sp.run(X, y, sp.LAD(), LASSO, n_iter=n_iter, stop=rule)
 
 
-def test_verdicts_may_be_numpys():
-    assert run_with(judge=lambda path: (path, np.bool_(path.n_iter == 4))).n_iter == 4
-    assert run_with(judge=lambda path: [path, True]).n_iter == 2
-    assert run_with(horizons=lambda n: np.array([3, n])).n_iter == 6
-
-
-@pytest.mark.parametrize("missing", ["horizons", "judge"])
+@pytest.mark.parametrize("missing", ["horizons", "evaluate"])
 def test_rules_without_one_of_their_methods_are_refused(missing):
     X, y = overfitting()
     rule = Rule()
     setattr(rule, missing, None)
-    with pytest.raises(TypeError, match="an object with the methods horizons and judge"):
+    with pytest.raises(TypeError, match="an object with the methods horizons and evaluate"):
         sp.run(X, y, sp.LAD(), LASSO, n_iter=3, stop=rule)
-
-
-def test_errors_of_a_rule_are_its_own():
-    class Mine(Exception):
-        pass
-
-    def fails(*_):
-        raise Mine
-
-    with pytest.raises(Mine):
-        run_with(judge=fails)
-    with pytest.raises(Mine):
-        run_with(horizons=fails)
-
-
-@pytest.mark.parametrize("growth", [1e308, 1.7e308, 1e18, 1 + 2**-52, np.float32(2), 10**300])
-@pytest.mark.parametrize("patience", [1, 10**9, np.int8(100), np.uint8(200), np.int64(10**9)])
-def test_extreme_rules_look_at_the_end(growth, patience):
-    horizons = list(sp.StopOnRisk(patience=patience, growth=growth).horizons(500))
-    assert horizons[-1] == 500
-    assert horizons == sorted(set(horizons))
-    assert horizons[0] == min(2 * int(patience), 500)
-
-
-@pytest.mark.parametrize("name", ["patience", "growth"])
-@pytest.mark.parametrize(
-    "value", [0, -1, -math.inf, math.inf, math.nan, True, "5", None, [5], 1j, 10**400, np.zeros(2)]
-)
-def test_numbers_that_no_rule_takes(name, value):
-    with pytest.raises((TypeError, ValueError), match=f"{name} must be"):
-        sp.StopOnRisk(**{name: value})
 
 
 def test_randomness_is_checked_at_once():

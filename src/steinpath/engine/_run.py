@@ -38,7 +38,7 @@ class StoppingRule(Protocol):
     def horizons(self, n_iter: int) -> Iterable[int]:
         """Return the iterations to check after, in increasing order; the last is ``n_iter``."""
 
-    def judge(self, path: Path) -> tuple[Path, bool]:
+    def evaluate(self, path: Path) -> tuple[Path, bool]:
         """Return the path with its estimated risk, and whether to stop."""
 
 
@@ -79,7 +79,7 @@ def run(
         and the intercept starts at the best constant fit.
     stop : StopOnRisk, optional
         Rule that may stop the run before ``n_iter``; ``path.risk`` is then its estimate.
-        User-defined rules implement the same two methods, `horizons` and `judge`.
+        User-defined rules implement the same two methods, `horizons` and `evaluate`.
     sample_weight : array-like of shape (n,), optional
         Positive row weights. Only their proportions matter: integer weights are equivalent to
         repeated rows with a penalty larger by the square root of their mean. Risk estimates do not
@@ -109,11 +109,11 @@ def run(
     _check_penalty(penalty)
     check_instance("algorithm", algorithm, Algorithm, "sp.ChambollePock()")
     n_iter = check_count("n_iter", n_iter)
-    methods = (getattr(stop, name, None) for name in ("horizons", "judge"))
+    methods = (getattr(stop, name, None) for name in ("horizons", "evaluate"))
     if stop is not None and (isinstance(stop, type) or not all(map(callable, methods))):
         raise TypeError(
             f"stop must be a rule such as sp.StopOnRisk(), an object with the methods horizons and "
-            f"judge; got {shown(stop)}"
+            f"evaluate; got {shown(stop)}"
         )
     data = prepare(as_design(X), y, loss, fit_intercept, sample_weight)
     path: Path = data.design.on_blocks(run_data, data, penalty, algorithm, n_iter, stop)
@@ -140,7 +140,7 @@ def run_data(
         return batch.extended(n_iter)[0]
     for horizon in stop.horizons(n_iter):
         batch = batch.extended(horizon, room=n_iter)
-        path, done = stop.judge(batch[0])
+        path, done = stop.evaluate(batch[0])
         if done:
             break
     return path

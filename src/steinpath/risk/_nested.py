@@ -36,35 +36,20 @@ from steinpath.risk._splits import Splits
 
 
 class SelectionRule(NamedTuple):
-    """Rule for selecting a penalty and an iteration; see `steinpath.tune`.
-
-    Attributes
-    ----------
-    lams : ndarray of shape (L,)
-        Penalties.
-    rule : {"min", "one_se"}
-        Rule.
-    iterate : int or None
-        Iteration, if it is given.
-    """
+    """Rule for selecting a penalty and an iteration; see `steinpath.tune`."""
 
     lams: np.ndarray
     rule: str
-    iterate: int | None
+    iterate: int | None  # if it is given
 
     def among(self, members: np.ndarray) -> SelectionRule:
         """Return the same rule for some of the penalties."""
         return self._replace(lams=self.lams[members])
 
     def __call__(self, risks: np.ndarray, parts: np.ndarray) -> tuple[int, int]:
-        """Return the indices of the selected penalty and iteration.
+        """Return the indices of the selected penalty and iteration, given risks (L, T).
 
-        Parameters
-        ----------
-        risks : ndarray of shape (L, T)
-            Estimated risks of all iterations.
-        parts : ndarray of shape (J, L, T)
-            Mean losses in parts of the rows, used to estimate the noise of differences.
+        Mean losses in J parts of the rows, (J, L, T), give the noise of their differences.
         """
         members = np.arange(len(risks))
         at = risks.argmin(axis=1) if self.iterate is None else np.full(len(risks), self.iterate)
@@ -78,22 +63,12 @@ class SelectionRule(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """Sets of rows that all splits treat alike, over which losses are summed.
+    """Sets of rows that all splits treat alike, over which losses are summed."""
 
-    Attributes
-    ----------
-    of_row : ndarray of int of shape (n,)
-        Cell of each row.
-    sizes : ndarray of int of shape (C,)
-        Number of rows of each cell.
-    train, test : ndarray of shape (C, K)
-        As `Splits.train` and `Splits.test`, for cells.
-    """
-
-    of_row: np.ndarray
-    sizes: np.ndarray
-    train: np.ndarray
-    test: np.ndarray
+    of_row: np.ndarray  # (n,): the cell of each row
+    sizes: np.ndarray  # (C,): number of rows
+    train: np.ndarray  # (C, K), as `Splits.train`
+    test: np.ndarray  # (C, K), as `Splits.test`
 
     @classmethod
     def of(cls, splits: Splits) -> Cells:
@@ -105,18 +80,12 @@ class Cells(NamedTuple):
 
 
 class InnerRuns(NamedTuple):
-    """Runs of nested cross-validation, without the rows of one split and without those of two.
+    """Runs of nested cross-validation, without the rows of one split and without those of two."""
 
-    Attributes
-    ----------
-    train : ndarray of bool of shape (n, R)
-        Training rows of each run; those of the K splits come first.
-    of_pair : dict of (int, int) to int
-        Run that serves the selection for the first split by testing on the second. Pairs without
-        training or test rows are omitted.
-    """
-
+    #: Training rows of each run, of shape (n, R); those of the K splits come first.
     train: np.ndarray
+    #: Run that serves the selection for the first split by testing on the second. Pairs without
+    #: training or test rows are omitted.
     of_pair: dict[tuple[int, int], int]
 
     @classmethod
@@ -149,52 +118,21 @@ class InnerRuns(NamedTuple):
 
 
 class _Tests(NamedTuple):
-    """Results of the other splits on the training rows of one split.
-
-    Attributes
-    ----------
-    others : list of int
-        The other splits, J of them.
-    rows : ndarray of shape (J,)
-        Number of these rows that each tests.
-    losses : list of ndarray of shape (L, T)
-        Their mean losses.
-    errors : ndarray of shape (J, L, T), or 0
-        For Burman's correction: mean loss over all of these rows of the run without the tested
-        ones, minus that of the run with them.
-    """
+    """Results of J other splits on the training rows of one split."""
 
     others: list[int]
-    rows: np.ndarray
-    losses: list[np.ndarray]
+    rows: np.ndarray  # (J,): number of these rows that each tests
+    losses: list[np.ndarray]  # (L, T) each: their mean losses
+    #: For Burman's correction, of shape (J, L, T): mean loss over all of these rows of the run
+    #: without the tested ones, minus that of the run with them.
     errors: Any
 
 
 class NestedSelection:
-    """Selections made without the rows on which they are tested.
+    """Selections among the first ``length`` iterations, without the rows on which they are tested.
 
-    Parameters
-    ----------
-    batch : Batch
-        Paths of the candidate penalties.
-    criterion : callable
-        Scoring loss.
-    splits : Splits
-        Splits.
-    runs : InnerRuns
-        Runs of the same splits.
-    selection_rule : SelectionRule
-        Selection rule.
-    length : int
-        Number of iterations to select from, starting at 0.
-    design : Design, optional
-        The paths' design in another precision.
-
-    Attributes
-    ----------
-    choices : list of (int, int) or None
-        Penalty and iteration selected without the rows of each split; None if there are no rows to
-        select by, as for the first split of a time series.
+    `choices` are the penalty and the iteration selected without the rows of each split; None if
+    there are no rows to select by, as for the first split of a time series.
     """
 
     def __init__(
@@ -207,7 +145,7 @@ class NestedSelection:
         length: int,
         design: Design | None = None,
     ):
-        self._splits, self._runs, self._choosing = splits, runs, selection_rule
+        self._splits, self._runs, self._rule = splits, runs, selection_rule
         self._cells = Cells.of(splits)
         self._sums = _loss_sums(batch, criterion, self._cells, runs, length, design)
         self._all_tests = [self._tests(k) for k in range(splits.n_splits)]
@@ -224,12 +162,12 @@ class NestedSelection:
         others = [j for first, j in self._runs.of_pair if first == k]
         tested = [own * cells.test[:, j] for j in others]
         runs = [self._runs.of_pair[k, j] for j in others]
-        losses = [self._mean(run, each) for run, each in zip(runs, tested, strict=True)]
+        losses = [self._mean(run, cell) for run, cell in zip(runs, tested, strict=True)]
         errors: Any = 0.0
         if self._splits.complete:
             without_k = self._mean(k, own)
             errors = np.stack([self._mean(run, own) - without_k for run in runs])
-        return _Tests(others, np.array([each @ cells.sizes for each in tested]), losses, errors)
+        return _Tests(others, np.array([cell @ cells.sizes for cell in tested]), losses, errors)
 
     def _choose(self, tests: _Tests, without: int | None = None) -> tuple[int, int] | None:
         """Select by the tests of a split, except those by another one."""
@@ -241,16 +179,10 @@ class NestedSelection:
         risks = np.tensordot(weights, parts, axes=1)
         if self._splits.complete:  # Burman's correction
             risks = risks - np.tensordot(weights, tests.errors[used], axes=1)
-        return self._choosing(risks, parts)
+        return self._rule(risks, parts)
 
     def optimism(self, train: np.ndarray) -> float:
-        """Return Burman's correction for training on fewer rows, at the selection of each split.
-
-        Parameters
-        ----------
-        train : ndarray of shape (L, T)
-            Training errors of the paths.
-        """
+        """Return Burman's correction at the selections, given training errors (L, T)."""
         if not self._splits.complete:
             return 0.0
         everyone, total = np.ones(len(self._cells.sizes)), 0.0
@@ -290,8 +222,8 @@ def _loss_sums(
 ) -> np.ndarray:
     """Return the sums of losses over each cell, of shape (R, C, L, length)."""
     R = runs.n_runs
-    own = is_own(criterion)  # a user-defined one may not be thread-safe
-    threads = batch.threads(R) if own else 1
+    # a user-defined criterion may not be thread-safe
+    threads = batch.threads(R) if is_own(criterion) else 1
     portions = split_members(batch, at_a_time(batch, R * BLOCKS), threads)
     y, counts = batch.data.response[:, 0], runs.train.sum(axis=0)
     indicator = np.arange(len(cells.sizes))[:, None] == batch.data.design.local(cells.of_row)
@@ -300,18 +232,17 @@ def _loss_sums(
         part = batch.part(members)
         steps = predictions_without(part, ~runs.train, counts, design)
         rows = like(indicator, y)
-        found = [
-            rows @ observation_losses(criterion, y, fitted.T).T for fitted in islice(steps, length)
-        ]
+        losses = (observation_losses(criterion, y, fitted.T).T for fitted in islice(steps, length))
         # a copy to the host synchronises with the device: copy all steps at once
-        every = to_numpy(namespace(y).stack(found)).astype(float, copy=False)
+        every = to_numpy(namespace(y).stack([rows @ each for each in losses]))
+        every = every.astype(float, copy=False)
         return every.reshape(length, len(cells.sizes), len(members), R)
 
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
-        found = np.concatenate(in_threads(sums, portions, threads), axis=2)
-        found = batch.data.design.over_rows(found)
-    if not np.isfinite(found).all():
+        totals = np.concatenate(in_threads(sums, portions, threads), axis=2)
+        totals = batch.data.design.over_rows(totals)
+    if not np.isfinite(totals).all():
         raise FloatingPointError(
             "the loss on held-out rows is not finite; use smaller step sizes, or None for safe ones"
         )
-    return np.ascontiguousarray(found.transpose(3, 1, 2, 0))
+    return np.ascontiguousarray(totals.transpose(3, 1, 2, 0))

@@ -18,13 +18,7 @@ _FEWEST_TRAINED = 0.4
 
 
 class Splits(NamedTuple):
-    """Training rows of each run, and how often it is tested on each row.
-
-    Attributes
-    ----------
-    train : ndarray of bool of shape (n, K)
-    test : ndarray of shape (n, K)
-    """
+    """Training rows of each run, and how often it is tested on each row; both of shape (n, K)."""
 
     train: np.ndarray
     test: np.ndarray
@@ -74,21 +68,7 @@ class Splits(NamedTuple):
 def make_splits(
     batch: Batch, cv: Any, groups: np.ndarray | None, n_folds: int, rng: np.random.Generator
 ) -> Splits:
-    """Return user-defined splits, or random folds of rows or of whole groups.
-
-    Parameters
-    ----------
-    batch : Batch
-        Paths.
-    cv : Splits, int or None
-        User-defined splits, if any.
-    groups : ndarray of int of shape (n,), optional
-        Group of each row.
-    n_folds : int
-        Number of folds.
-    rng : numpy.random.Generator
-        Generator of the folds.
-    """
+    """Return user-defined splits ``cv``, or random folds of rows or of whole groups."""
     if isinstance(cv, Splits):
         splits = cv
     elif groups is not None:
@@ -142,17 +122,7 @@ def _ranks(batch: Batch) -> np.ndarray:
 
 
 def group_folds(groups: np.ndarray, n_folds: int, rng: np.random.Generator) -> Splits:
-    """Return random folds of whole groups with about equal numbers of rows.
-
-    Parameters
-    ----------
-    groups : ndarray of int of shape (n,)
-        Group of each row, numbered from 0.
-    n_folds : int
-        Number of folds, at most the number of groups.
-    rng : numpy.random.Generator
-        Generator for the assignment of groups of equal size.
-    """
+    """Return random folds of whole groups, numbered from 0, with about equal numbers of rows."""
     sizes = np.bincount(groups)
     order = rng.permutation(len(sizes))
     rows, fold = np.zeros(n_folds, dtype=int), np.empty(len(sizes), dtype=int)
@@ -227,21 +197,10 @@ def check_cv(cv: Any) -> Any:
 def read_splits(
     cv: Any, y: np.ndarray, groups: Any = None, rng: Any = None, stratify: bool = False
 ) -> Splits:
-    """Return checked user-defined splits.
+    """Return checked splits of the rows of y.
 
-    Parameters
-    ----------
-    cv : int, splitter or iterable
-        Number of random folds (of whole groups, if there are groups), a scikit-learn splitter, or
-        pairs of index arrays.
-    y : ndarray of shape (n,)
-        Responses.
-    groups : array-like of shape (n,), optional
-        Passed to the splitter.
-    rng : None, int or numpy.random.Generator
-        Seed or generator of the folds, if ``cv`` is their number.
-    stratify : bool, default=False
-        Whether to stratify these by the values of y.
+    ``cv`` is a number of random folds (of whole groups, if there are groups), which may be
+    stratified by the sign of y, a scikit-learn splitter, or pairs of index arrays.
     """
     from sklearn import model_selection
 
@@ -254,17 +213,16 @@ def read_splits(
         check_count("cv", cv, low=2, high=n)
         seed = int(check_rng(rng).integers(2**31))
         if stratify:
-            return _stratified(
-                np.argsort(np.argsort(y, kind="stable")), int(np.sum(y < 0)), cv, seed
-            )
+            ranks = np.argsort(np.argsort(y, kind="stable"))
+            return _stratified(ranks, int(np.sum(y < 0)), cv, seed)
         cv = model_selection.KFold(cv, shuffle=True, random_state=seed)
     if not hasattr(cv, "split"):
         pairs = list(cv)
-    else:  # y is copied: a user-defined splitter may modify it
+    else:
         splitter = model_selection.check_cv(cv)
         with warnings.catch_warnings():  # groups still define the independent units
             warnings.filterwarnings("ignore", "The groups parameter is ignored")
-            pairs = list(splitter.split(np.zeros((n, 1)), y.copy(), groups))
+            pairs = list(splitter.split(np.zeros((n, 1)), y, groups))
     train, test = np.zeros((n, len(pairs)), dtype=bool), np.zeros((n, len(pairs)))
     for k, pair in enumerate(pairs):
         if not isinstance(pair, Sequence | np.ndarray) or len(pair) != 2:

@@ -50,18 +50,11 @@ def work_of_a_step(batch: Batch) -> int:
 
 
 def may_still_improve(risks: Sequence[Risk], at: int | None = None) -> bool:
-    """Whether more iterations are likely to lower the smallest risk noticeably.
+    """Whether more iterations are likely to lower the smallest risk of all paths noticeably.
 
     The last doubling of the iterations lowered the smallest risk of each path by some amount; the
-    next one is expected to lower it by a quarter of that.
-
-    Parameters
-    ----------
-    risks : sequence of Risk
-        Risk of each path, all of the same length.
-    at : int, optional
-        Iteration to use instead of that with the smallest risk. The criterion is then how much its
-        risk still changes.
+    next one is expected to lower it by a quarter of that. At a given iteration, the criterion is
+    how much its risk still changes.
     """
     curves = np.stack([to_numpy(risk.values).astype(float) for risk in risks])
     half = (curves.shape[1] - 1) // 2
@@ -144,7 +137,7 @@ class StopOnRisk:
             horizon = math.ceil(min(self.growth * horizon, n_iter))
         yield n_iter
 
-    def judge(self, path: Path) -> tuple[Path, bool]:
+    def evaluate(self, path: Path) -> tuple[Path, bool]:
         """Return the path with its estimated risk, and whether to stop."""
         risk = estimate(path, self._options(), self.rng)
         last, best = path.n_iter, risk.best_iter

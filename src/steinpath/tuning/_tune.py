@@ -226,32 +226,27 @@ def search(
     if design.is_remote:
         begin("tuning on the cluster", 0)
         resume = watch = None
-    grid = penalty, lams, lam_ratio
-    how = algorithm, options, check_rng(rng), n_iter, rule, iterate, resume, watch
-    tuning: Tuning = data.design.on_blocks(_search, data, *grid, *how)
+    runs = algorithm, (penalty, lams, lam_ratio), n_iter, resume, watch
+    how = options, check_rng(rng), rule, iterate
+    tuning: Tuning = data.design.on_blocks(_search, data, *runs, *how)
     return tuning
 
 
 def _search(
     data: RunData,
-    penalty: PenaltyOf,
-    lams: Any,
-    lam_ratio: float | None,
     algorithm: ProximalAlgorithm,
-    options: RiskOptions,
-    rng: np.random.Generator,
+    grid: tuple[PenaltyOf, Any, float | None],
     n_iter: int | None,
-    rule: str,
-    iterate: int | None,
     resume: Callable[[Batch], Batch] | None,
     watch: Callable[[RunData, int], Watch | None] | None,
+    *how: Any,
 ) -> Tuning:
     """Do as `search`, with checked data."""
-    lams = check_lams(data, penalty, lams, lam_ratio)
-    batch = start_all(data, penalty, lams, algorithm)
+    lams = check_lams(data, *grid)
+    batch = start_all(data, grid[0], lams, algorithm)
     batch = batch if resume is None else resume(batch)
     watched = None if watch is None else watch(data, batch.n_iter)
-    return Search(batch, lams, options, rng, rule, iterate).run(n_iter, watched)
+    return Search(batch, lams, *how).run(n_iter, watched)
 
 
 def start_all(
