@@ -51,7 +51,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 import steinpath as sp
 from benchmarks.common.measuring import Record, command, in_parallel, machine, seconds
-from steinpath.study._base import mean_and_error
+from steinpath.study._tables import mean_and_error
 
 FOLDS = 5
 DELTA = 0.5  # threshold of the Huber loss, in standard deviations of y

@@ -17,7 +17,7 @@ from sklearn import datasets
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 import steinpath as sp
-from steinpath.study._base import mean_and_error
+from steinpath.study._tables import mean_and_error
 
 PAIRS: dict[str, tuple[sp.LAD | sp.SquareRoot, sp.Lasso | sp.Ridge]] = {
     "LAD–lasso": (sp.LAD(), sp.Lasso(0.5)),

@@ -41,7 +41,7 @@ from threadpoolctl import threadpool_limits
 
 import steinpath as sp
 from benchmarks.common.measuring import command, machine, seconds
-from steinpath.study._base import mean_and_error
+from steinpath.study._tables import mean_and_error
 
 FOLDS = 5
 FEW = 5  # penalties at which fits are timed, if the grid search is extrapolated

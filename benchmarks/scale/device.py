@@ -28,7 +28,7 @@ import torch
 
 import steinpath as sp
 from benchmarks.common.measuring import machine
-from steinpath.study._batch import draw_batch
+from steinpath.study._replicate import draw_batch
 from steinpath.study._settings import ALGORITHM, LOSSES, PENALTIES, Configuration
 
 LARGE = (("lad", "lasso"), ("square_root", "lasso"), ("lad", "ridge"))

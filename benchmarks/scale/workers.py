@@ -33,7 +33,7 @@ def timed(sizes: Sizes, cluster: str | None) -> tuple[float, Results]:
         seconds = time.perf_counter() - start
         assert report.finished == report.total, report.failures
         store = Store(folder)
-        return seconds, {s: store.read(s, range(sizes.reps)) for s in study.plan(sizes)}
+        return seconds, {s: store.read(s, range(sizes.reps))[0] for s in study.plan(sizes)}
 
 
 def same(one: Results, other: Results) -> bool:

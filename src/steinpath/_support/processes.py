@@ -6,8 +6,6 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 
 from threadpoolctl import threadpool_limits
@@ -32,22 +30,3 @@ def exit_with_parent(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def start_worker(parent: int) -> None:
-    """Initialise a worker for small tasks: it exits with its parent and uses one thread."""
-    exit_with_parent(parent)
-    pin_threads()
-
-
-@contextmanager
-def children_ignoring_interrupts() -> Iterator[None]:
-    """Start child processes that ignore Ctrl-C, even while they import modules."""
-    if not hasattr(signal, "pthread_sigmask"):  # not POSIX
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -18,6 +18,12 @@ NUMERICAL = (
     *("problem", "risk", "simulate", "tuning"),
 )
 
+# Modules of `_support` that show and write results, without effect on any number.
+_PRESENTATION = {
+    f"_support/{name}.py"
+    for name in ("charts", "files", "messages", "printing", "progress")
+}
+
 
 @cache
 def source_hash(*names: str) -> str:
@@ -30,26 +36,26 @@ def source_hash(*names: str) -> str:
 
 def hash_of(package: Traversable, names: tuple[str, ...]) -> str:
     """Hash the names and contents of modules in a folder or an archive."""
-    found: dict[str, bytes] = {}
+    sources: dict[str, bytes] = {}
     try:
         for name in names:
             modules = dict(_modules(package.joinpath(name), name))
             if not modules:
                 raise FileNotFoundError(name)
-            found |= modules
+            sources |= modules
     except OSError:
-        found = {"version": _version().encode()}
+        sources = {"version": _version().encode()}
     digest = hashlib.sha256()
-    for name in sorted(found):
-        for part in (name.encode(), found[name]):
+    for name in sorted(sources.keys() - _PRESENTATION):
+        for part in (name.encode(), sources[name]):
             digest.update(b"%d " % len(part) + part)
     return digest.hexdigest()[:16]
 
 
 def _modules(place: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
     if place.is_dir():
-        for each in place.iterdir():
-            yield from _modules(each, f"{name}/{each.name}")
+        for entry in place.iterdir():
+            yield from _modules(entry, f"{name}/{entry.name}")
     elif name.endswith(".py") and place.is_file():
         # git may have changed the line endings
         yield name, place.read_bytes().replace(b"\r\n", b"\n")

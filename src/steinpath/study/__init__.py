@@ -8,42 +8,29 @@
 >>> report.finished, len(report.summary)
 (16, 16)
 
-A study is a list of configurations with functions that turn their replications into tables and
-figures (`base`). A replication draws data, runs a path and estimates its risk (`replicate`; for
-classification, `classify`), computes confidence intervals for coefficients (`infer`), or tunes a
-model and checks its error estimate and prediction intervals (`choose`). Each replication is stored
-in its own file (`store`). The runner computes missing replications (`runner`) on this machine or a
-cluster (`parallel`), or in batches on a device (`lanes`).
+A study is a list of configurations (`_settings`) with functions that turn their replications into
+tables and figures (`_base`; `_paths` and `_models` contain the studies). A replication draws data
+(`_scenarios`), runs a path and estimates its risk (`_replicate`), or does what a study of models
+needs (`_kinds`). The runner (`_runner`) computes missing replications on this machine, on a device
+or on a cluster (`_parallel`), stores each in its own file (`_store`), and writes tables and figures
+(`_output`).
 """
 
 from steinpath.study._base import Exhibit, Sizes, Study
-from steinpath.study._choice import CHOICE
-from steinpath.study._coverage import COVERAGE
-from steinpath.study._curves import RISK, UNIVERSALITY
-from steinpath.study._intervals import INTERVALS
-from steinpath.study._margins import MARGINS
-from steinpath.study._misspecified import MISSPECIFIED
-from steinpath.study._rates import RATES
-from steinpath.study._runner import Report, run_study
+from steinpath.study._models import CHOICE, INTERVALS, MARGINS
+from steinpath.study._output import as_markdown, cell
+from steinpath.study._parallel import connected
+from steinpath.study._paths import COVERAGE, MISSPECIFIED, RATES, RISK, STOPPING, UNIVERSALITY
+from steinpath.study._runner import Report, check_backend, run_study
 from steinpath.study._settings import Configuration
-from steinpath.study._stopping import STOPPING
 from steinpath.study._store import StudyError
 
+_ALL = (
+    *(RISK, UNIVERSALITY, RATES, STOPPING, COVERAGE, MISSPECIFIED),
+    *(CHOICE, MARGINS, INTERVALS),
+)
 #: All studies by name.
-STUDIES: dict[str, Study] = {
-    study.name: study
-    for study in (
-        RISK,
-        UNIVERSALITY,
-        RATES,
-        STOPPING,
-        COVERAGE,
-        MISSPECIFIED,
-        CHOICE,
-        MARGINS,
-        INTERVALS,
-    )
-}
+STUDIES: dict[str, Study] = {study.name: study for study in _ALL}
 
 __all__ = [
     "STUDIES",
@@ -53,5 +40,9 @@ __all__ = [
     "Sizes",
     "Study",
     "StudyError",
+    "as_markdown",
+    "cell",
+    "check_backend",
+    "connected",
     "run_study",
 ]

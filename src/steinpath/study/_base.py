@@ -6,11 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from steinpath._support.validation import check_count
-from steinpath.study._replicate import Curves
-from steinpath.study._settings import PAIRS, PAPER_NOISE, Configuration
+from steinpath.study._settings import PAIRS, PAPER_NOISE, Configuration, Curves
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,8 +15,9 @@ if TYPE_CHECKING:
 #: Curves of all finished replications by configuration, each of shape (replications, iterates).
 Results = dict[Configuration, Curves]
 
-#: Rows of a table, by the names of its columns.
-Table = list[dict[str, Any]]
+#: A row of a table, by the names of its columns.
+Row = dict[str, Any]
+Table = list[Row]
 
 
 class Exhibit(NamedTuple):
@@ -32,17 +30,10 @@ class Exhibit(NamedTuple):
 
 @dataclass(frozen=True)
 class Sizes:
-    """Size of a study.
+    """Size of a study: replications, and all combinations of n and p.
 
-    Attributes
-    ----------
-    reps : int
-        Replications per configuration.
-    n, p : tuple of int
-        Numbers of observations and of features; all combinations are run. Empty p if the study
-        derives p from n.
-    iters : int
-        Number of iterations; 0 stands for ``n_iter="auto"``, in studies whose default is 0.
+    p is empty if the study derives it from n. ``iters=0`` stands for ``n_iter="auto"``, in studies
+    whose default is 0.
     """
 
     reps: int
@@ -63,31 +54,15 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Study:
-    """A Monte Carlo study.
+    """A Monte Carlo study: its configurations for given sizes, and what is made of the results."""
 
-    Attributes
-    ----------
-    name : str
-        Name on the command line.
-    question : str
-        Question that the study answers.
-    plan : callable
-        Returns the configurations for given sizes.
-    exhibits : callable
-        Returns figures with their tables for given results.
-    summary : callable
-        Returns a short table for given results.
-    full, quick : Sizes
-        Default sizes, and sizes of a trial run.
-    """
-
-    name: str
+    name: str  # on the command line
     question: str
     plan: Callable[[Sizes], list[Configuration]]
     exhibits: Callable[[Results], list[Exhibit]]
     summary: Callable[[Results], Table]
     full: Sizes
-    quick: Sizes
+    quick: Sizes  # of a trial run
 
     def sizes(self, *, quick: bool = False, **changes: Any) -> Sizes:
         """Return the default or quick sizes, with given values (not None or empty) replaced."""
@@ -112,35 +87,3 @@ def all_pairs(
         for design in designs
         for loss, penalty in PAIRS
     ]
-
-
-def columns_under(columns: Curves, name: str) -> Curves:
-    """Return the columns whose names start with ``name_``, with this prefix removed."""
-    start = f"{name}_"
-    return {
-        each.removeprefix(start): values
-        for each, values in columns.items()
-        if each.startswith(start)
-    }
-
-
-# ------------------------------------------------------------------------------------------------
-# Monte Carlo means
-# ------------------------------------------------------------------------------------------------
-
-
-def mean_and_error(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean over the replications and its standard error."""
-    reps = len(values)
-    return values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(reps)
-
-
-def centered(values: np.ndarray) -> np.ndarray:
-    """Subtract the risk of the zero prediction (iteration 0) in each replication."""
-    return np.asarray(values - values[:, :1])
-
-
-def inside(values: np.ndarray) -> np.ndarray:
-    """Return whether zero is within two standard errors of the mean over the replications."""
-    mean, error = mean_and_error(values)
-    return np.asarray(np.abs(mean) <= 2 * error)

@@ -1,68 +1,63 @@
-"""Tables as CSV and Markdown, figures as PDF and PNG."""
+"""What a study writes besides its replications: manifest, tables (CSV, Markdown) and figures."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+import platform
+import shlex
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from steinpath._support.files import as_csv
+from steinpath._support import files
 from steinpath.study._base import Exhibit, Table
-from steinpath.study._store import write_bytes, write_text
+from steinpath.study._store import CODE, explained
 
 # Significant digits of numbers in tables.
 _DIGITS = ".10g"
 
 
-def write_summary(folder: Path, table: Table) -> list[Path]:
-    """Write the summary table as CSV and Markdown."""
-    files = [folder / "summary.csv", folder / "summary.md"]
-    write_text(files[0], as_csv(table, _DIGITS))
-    write_text(files[1], as_markdown(table))
-    return files
+def write_text(file: Path, text: str) -> None:
+    """Write a text file atomically."""
+    with explained(f"cannot write {file}"):
+        files.write_text(file, text)
 
 
-def write_tables(folder: Path, exhibits: Iterable[Exhibit]) -> list[Path]:
-    """Write the tables of the figures."""
-    files = []
-    for exhibit in exhibits:
-        files.append(folder / f"{exhibit.name}.csv")
-        write_text(files[-1], as_csv(exhibit.table, _DIGITS))
-    return files
-
-
-class FigureError(ImportError):
-    """Figures could not be drawn, for example without matplotlib; tables were written."""
+def write_tables(folder: Path, summary: Table, exhibits: Iterable[Exhibit]) -> list[Path]:
+    """Write the summary as CSV and Markdown, and the tables of the figures as CSV."""
+    texts = {"summary.csv": files.as_csv(summary, _DIGITS), "summary.md": as_markdown(summary)}
+    texts |= {f"{name}.csv": files.as_csv(table, _DIGITS) for name, table, _ in exhibits}
+    for name, text in texts.items():
+        write_text(folder / name, text)
+    return [folder / name for name in texts]
 
 
 def write_figures(folder: Path, exhibits: Iterable[Exhibit]) -> list[Path]:
-    """Write the figures as PDF and PNG.
+    """Write the figures as PDF and PNG; raise ImportError if they cannot be drawn."""
+    from steinpath.plots import close, drawn_as
 
-    Raises
-    ------
-    FigureError
-        If drawing fails. Errors in writing the files are raised as OSError.
-    """
-    from steinpath.plots import drawn_as, import_pyplot
-
-    pyplot = import_pyplot()
-    files = []
+    written = []
     for name, table, draw in exhibits:
         try:
             figure = draw(table)
-            contents = {
-                "pdf": drawn_as(figure, "pdf", metadata={"CreationDate": None}),
-                "png": drawn_as(figure, "png", dpi=100),
-            }
-            pyplot.close(figure)
+            pdf = drawn_as(figure, "pdf", metadata={"CreationDate": None})
+            png = drawn_as(figure, "png", dpi=100)
+            close(figure)
         except (OSError, MemoryError):
             raise
         except Exception as error:
-            raise FigureError(str(error) or type(error).__name__) from error
-        for kind, content in contents.items():
-            files.append(folder / f"{name}.{kind}")
-            write_bytes(files[-1], content)
-    return files
+            raise ImportError(str(error) or type(error).__name__) from error
+        for file, content in ((folder / f"{name}.pdf", pdf), (folder / f"{name}.png", png)):
+            with explained(f"cannot write {file}"):
+                files.write_bytes(file, content)
+            written.append(file)
+    return written
 
 
 def as_markdown(table: Table) -> str:
@@ -75,3 +70,54 @@ def as_markdown(table: Table) -> str:
 def cell(value: Any) -> str:
     """Format a value for display."""
     return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+@cache  # looking up versions takes milliseconds
+def versions(*names: str) -> dict[str, str]:
+    """Return the versions of Python and of those packages that are installed."""
+    installed = {"python": platform.python_version()}
+    for name in names:
+        try:
+            installed[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return installed
+
+
+class Manifest:
+    """The file ``manifest.json``: what a study is, and command, versions and time of each run."""
+
+    def __init__(self, file: Path, about: dict[str, Any]):
+        try:
+            runs = list(json.loads(file.read_bytes())["runs"])
+        except (OSError, ValueError, KeyError, TypeError):  # none yet, or not a manifest
+            runs = []
+        self.file, self.content = file, {**about, "runs": runs}
+
+    @contextmanager
+    def run(self) -> Iterator[dict[str, Any]]:
+        """Record a run at its start, and again at its end; yield the record, to add to it."""
+        packages = ("steinpath", "numpy", "scipy", "scikit-learn", "pyarrow", "torch")
+        entry: dict[str, Any] = {
+            "command": shlex.join(["steinpath", *sys.argv[1:]]),
+            "started": datetime.now(UTC).isoformat(timespec="seconds"),
+            "machine": f"{platform.machine()}, {platform.system()}",
+            "versions": {"code": CODE, **versions(*packages)},
+            "ended": None,
+        }
+        self.content["runs"].append(entry)
+        self.write()
+        start = time.monotonic()
+        try:
+            yield entry
+            entry["ended"] = "complete"
+        except BaseException as error:
+            entry["ended"] = f"{type(error).__name__}: {error}"
+            raise
+        finally:
+            entry["seconds"] = round(time.monotonic() - start, 1)
+            self.write()
+
+    def write(self) -> None:
+        """Write the file."""
+        write_text(self.file, json.dumps(self.content, indent=1) + "\n")

@@ -1,8 +1,7 @@
-"""Replications in parallel: joblib processes on this machine, or workers of a Dask cluster.
+"""Replications in parallel: joblib processes, workers of a Dask cluster, or batches on a device.
 
-Each replication uses one thread, so that its result does not depend on how many run in parallel:
-results are reproducible bit for bit. Batches on a device, which are not, are in
-`steinpath.study._lanes`.
+In processes and on a cluster, each replication uses one thread, so that its result does not depend
+on how many run in parallel: results are reproducible bit for bit.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import os
 import time
 import traceback
 import warnings
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -22,11 +21,10 @@ from typing import Any, NamedTuple
 from threadpoolctl import threadpool_limits
 
 from steinpath._support.processes import exit_with_parent, pin_threads
-from steinpath._support.progress import Clock
-from steinpath.study._replicate import Curves, replicate
-from steinpath.study._settings import Configuration
-from steinpath.study._store import StudyError
-from steinpath.study._versions import CODE, computed_with
+from steinpath.study._output import versions
+from steinpath.study._replicate import draw_batch, most_members, replicate, replicate_batch
+from steinpath.study._settings import Configuration, Curves
+from steinpath.study._store import CODE, StudyError
 
 
 class Job(NamedTuple):
@@ -37,54 +35,52 @@ class Job(NamedTuple):
 
 
 class JobResult(NamedTuple):
-    """Result of a replication with its computing time, or the reason for its failure."""
+    """Columns of a replication with notes on its computation, or the reason for its failure."""
 
     job: Job
     curves: Curves | None
-    seconds: float = 0.0
+    notes: dict[str, str]
     error: str = ""
-    code: str = ""  # code and versions of the process that computed it
-    versions: str = ""
 
 
-class WorkersLost(Exception):
-    """Workers were lost; their replications can be tried again."""
+# Number of consecutive times that a cluster may be lost without any replication finished.
+_ATTEMPTS = 3
+
+_FEWER = "fewer jobs leave more memory for each"
+_DIED = f"its process died each time (possibly out of memory: {_FEWER})"
 
 
-#: Advice after running out of memory.
-FEWER = "fewer jobs leave more memory for each"
-_DIED = f"its process died each time (possibly out of memory: {FEWER})"
+def _attempt(jobs: Sequence[Job], work: Callable[[], list[Curves]]) -> list[JobResult]:
+    """Compute replications; an error is returned as their result."""
+    start = time.monotonic()
+    try:
+        curves = work()
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{place.name}, line {place.lineno} of {place.filename.rsplit('/', 1)[-1]}"
+        text = f"{type(error).__name__}: {error} (in {where})"
+        text += f"; {_FEWER}" if isinstance(error, MemoryError) else ""
+        return [JobResult(job, None, {}, text) for job in jobs]
+    seconds = f"{(time.monotonic() - start) / len(jobs):.3f}"
+    torch = ["torch"] if jobs[0].config.backend == "torch" else []
+    used = json.dumps(versions("numpy", "scipy", *torch), sort_keys=True)
+    notes = {"seconds": seconds, "code": CODE, "versions": used}
+    return [JobResult(job, own, notes) for job, own in zip(jobs, curves, strict=True)]
 
 
 def attempt(job: Job) -> JobResult:
-    """Compute a replication; an error is returned as a result."""
-    clock = Clock()
-    try:
-        curves = replicate(*job)
-    except Exception as error:
-        return failed(job, error)
-    return done(job, curves, clock())
-
-
-def done(job: Job, curves: Curves, seconds: float) -> JobResult:
-    """Return the result of a replication computed in this process."""
-    return JobResult(job, curves, seconds, code=CODE, versions=computed_with(job.config))
-
-
-def failed(job: Job, error: Exception) -> JobResult:
-    """Return the result of a failed replication."""
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    where = f"{place.name}, line {place.lineno} of {place.filename.rsplit('/', 1)[-1]}"
-    text = f"{type(error).__name__}: {error} (in {where})"
-    if isinstance(error, MemoryError):
-        text += f"; {FEWER}"
-    return JobResult(job, None, error=text)
+    """Compute a replication in this process."""
+    (result,) = _attempt([job], lambda: [replicate(*job)])
+    return result
 
 
 def in_worker(job: Job) -> JobResult:
     """Compute a replication in a worker process."""
     pin_threads()
     return attempt(job)
+
+
+# This machine
 
 
 def locally(todo: Sequence[Job], jobs: int) -> Generator[JobResult]:
@@ -94,109 +90,121 @@ def locally(todo: Sequence[Job], jobs: int) -> Generator[JobResult]:
             yield from map(attempt, todo)
         return
     from joblib import Parallel, delayed
-    from joblib.externals.loky.process_executor import BrokenProcessPool
+    from joblib.externals.loky.process_executor import BrokenProcessPool, ProcessPoolExecutor
 
     # dispatch two per process: no process waits, and little is lost on interruption
     ahead = 2 * jobs
+    workers: dict[str, Any] = {"initializer": exit_with_parent, "initargs": (os.getpid(),)}
+    order: dict[str, Any] = {"return_as": "generator_unordered", "batch_size": 1}
     left = dict.fromkeys(todo)
     while left:
-        parallel = Parallel(
-            jobs,
-            return_as="generator_unordered",
-            batch_size=1,
-            pre_dispatch=ahead,
-            initializer=exit_with_parent,
-            initargs=(os.getpid(),),
-        )
-        calls = (delayed(in_worker)(job) for job in list(left))
+        parallel = Parallel(jobs, pre_dispatch=ahead, **order, **workers)
         try:
             with warnings.catch_warnings():
                 # joblib replaces a stopped worker, and ending early is intended
-                for told in ("A worker stopped while some jobs were given", r"\d+ tasks "):
-                    warnings.filterwarnings("ignore", told)
-                for result in parallel(calls):
+                warnings.filterwarnings("ignore", "A worker stopped while some jobs were given")
+                warnings.filterwarnings("ignore", r"\d+ tasks ")
+                for result in parallel(delayed(in_worker)(job) for job in list(left)):
                     del left[result.job]
                     yield result
-        except BrokenProcessPool:  # caused by one of the dispatched jobs
+        except BrokenProcessPool:  # caused by one of the dispatched jobs: each in its own process
             for job in list(left)[:ahead]:
                 del left[job]
-                yield _by_itself(job)
+                with ProcessPoolExecutor(max_workers=1, **workers) as process:
+                    try:
+                        result = process.submit(in_worker, job).result()
+                    except BrokenProcessPool:
+                        result = JobResult(job, None, {}, _DIED)
+                yield result
 
 
-def _by_itself(job: Job) -> JobResult:
-    """Compute a replication in its own process, in case it crashes the process."""
-    from joblib.externals.loky.process_executor import BrokenProcessPool, ProcessPoolExecutor
+def in_batches(todo: Sequence[Job], jobs: int) -> Generator[JobResult]:
+    """Compute replications on a device, many per batch; yield the results of each batch.
 
-    follow = {"initializer": exit_with_parent, "initargs": (os.getpid(),)}
-    with ProcessPoolExecutor(max_workers=1, **follow) as process:
-        try:
-            result: JobResult = process.submit(in_worker, job).result()
-            return result
-        except BrokenProcessPool:
-            return JobResult(job, None, error=_DIED)
+    ``jobs`` is the number of threads that draw data, and of processes that compute true risks.
+    """
+    import torch
+
+    device = todo[0].config.device
+    try:
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:  # torch raises either for a missing device
+        raise StudyError(f"torch cannot use the device {device!r}: {error}") from None
+    seeds: dict[Configuration, list[int]] = {}
+    for config, seed in todo:
+        seeds.setdefault(config, []).append(seed)
+    batches = [
+        (tuple(own[i : i + size]), config)
+        for config, own in seeds.items()
+        for size in [most_members(config)]
+        for i in range(0, len(own), size)
+    ]
+    # those that share their data follow each other
+    batches.sort(key=lambda b: (b[0], b[1].rows, b[1].n, b[1].p, b[1].loss, b[1].noise))
+    with threadpool_limits(1):
+        for members, config in batches:
+            yield from _attempt_batch(config, members, jobs)
+    draw_batch.cache_clear()
+
+
+def _attempt_batch(config: Configuration, seeds: tuple[int, ...], jobs: int) -> Iterator[JobResult]:
+    """Compute replications as a batch; if that fails, in halves, down to single replications."""
+    todo = [Job(config, seed) for seed in seeds]
+    results = _attempt(todo, lambda: replicate_batch(config, seeds, jobs))
+    if len(seeds) == 1 or not results[0].error:
+        yield from results
+        return
+    draw_batch.cache_clear()
+    middle = len(seeds) // 2
+    for half in (seeds[:middle], seeds[middle:]):
+        yield from _attempt_batch(config, half, jobs)
+
+
+# Clusters
 
 
 def on_cluster(todo: Sequence[Job], cluster: str) -> Generator[JobResult]:
-    """Compute replications on a Dask cluster; yield them as they finish.
+    """Compute replications on a Dask cluster (see `connected`); yield them as they finish.
 
-    Parameters
-    ----------
-    todo : sequence of Job
-        Replications to compute.
-    cluster : str
-        Address of a scheduler, such as "tcp://host:8786"; a scheduler file ending in ".json"; or a
-        number of workers, to start a cluster on this machine.
+    After a lost connection, the rest is tried again, until that is in vain several times.
     """
-    with connected(cluster) as client:
-        from distributed import KilledWorker, as_completed
+    left, attempts = dict.fromkeys(todo), 0
+    while left and attempts < _ATTEMPTS:
+        attempts += 1
+        with connected(cluster) as client:
+            from distributed import KilledWorker, as_completed
 
-        # the scheduler retries a replication that crashed its worker
-        # `distributed.scheduler.allowed-failures` times
-        futures = client.map(in_worker, todo, pure=False, batch_size=1000)
-        keys = {future.key: job for future, job in zip(futures, todo, strict=True)}
-        waiting = as_completed(futures)
-        lost = WorkersLost(f"the connection to the cluster {cluster} was lost")
-        del futures  # so that each result is released after use
-        for future in waiting:
-            job = keys[future.key]
-            if future.status not in ("finished", "error"):
-                raise lost
-            try:
-                error = future.exception()
-                result = future.result() if error is None else None
-            except (OSError, CancelledError):  # the connection broke
-                raise lost from None
-            if result is None:
-                text = f"{type(error).__name__}: {error}"
-                text = _DIED if isinstance(error, KilledWorker) else text
-                result = JobResult(job, None, error=text)
-            yield result
-
-
-def _address_in(file: Path) -> str:
-    """Return the address in a scheduler file; the client would wait forever for a missing one."""
-    problem = "the scheduler file does not exist"
-    for _ in range(10):
-        if not file.is_file():
-            break
-        try:
-            return str(json.loads(file.read_bytes())["address"])
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            problem = f"the scheduler file has no address: {type(error).__name__}: {error}"
-            time.sleep(0.1)  # it may be incomplete, still being written
-    raise StudyError(f"no workers at {file}: {problem}")
+            # the scheduler retries a replication that crashed its worker
+            # `distributed.scheduler.allowed-failures` times
+            futures = client.map(in_worker, list(left), pure=False, batch_size=1000)
+            jobs = {future.key: job for future, job in zip(futures, left, strict=True)}
+            waiting = as_completed(futures)
+            del futures  # so that each result is released after use
+            for future in waiting:
+                if future.status not in ("finished", "error"):
+                    break
+                try:
+                    error = future.exception()
+                    result = future.result() if error is None else None
+                except (OSError, CancelledError):  # the connection broke
+                    break
+                if result is None:
+                    died = isinstance(error, KilledWorker)
+                    text = _DIED if died else f"{type(error).__name__}: {error}"
+                    result = JobResult(jobs[future.key], None, {}, text)
+                del left[result.job]
+                attempts = 0
+                yield result
+    for job in left:
+        text = f"the connection to the cluster {cluster} was lost"
+        yield JobResult(job, None, {}, text)
 
 
 @contextmanager
 def connected(cluster: str, **options: Any) -> Iterator[Any]:
-    """Connect to an existing cluster, or start a temporary one on this machine.
+    """Connect to a scheduler ("tcp://host:8786" or its file, ending in ".json"); yield a client.
 
-    Parameters
-    ----------
-    cluster : str
-        As for `on_cluster`.
-    **options
-        Options of `distributed.LocalCluster`, if one is started.
+    Given a number of workers, start a temporary `distributed.LocalCluster`, with its options.
     """
     try:
         from dask import config
@@ -208,7 +216,9 @@ def connected(cluster: str, **options: Any) -> Iterator[Any]:
             "cluster must be the address of a scheduler, a scheduler file (.json), or a number of "
             f"workers of at least 1; got {cluster!r}"
         )
-    address = _address_in(Path(cluster)) if cluster.endswith(".json") else cluster
+    file = cluster if cluster.endswith(".json") else None
+    if file and not Path(file).is_file():  # for which the client would wait
+        raise StudyError(f"no workers at {file}: the scheduler file does not exist")
     problem = ""
     with ExitStack() as stack:
         try:
@@ -222,11 +232,11 @@ def connected(cluster: str, **options: Any) -> Iterator[Any]:
                 workers = stack.enter_context(LocalCluster(**where, **size, **options))
                 client = Client(workers)
             else:
-                client = Client(address)
+                client = Client(scheduler_file=file) if file else Client(cluster)
             stack.enter_context(client)
             client.wait_for_workers(1, timeout=60)
-        except (OSError, TimeoutError, ValueError) as error:
-            problem = str(error)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            problem = f"{type(error).__name__}: {error}"
         if problem:
             # A client that failed to connect closes when it is garbage-collected. That is safe
             # here, where nothing refers to it; while another client is being created, it would

@@ -1,34 +1,33 @@
-"""One replication: draw data, run the path, estimate its risk, compute the true risk."""
+"""One replication, or a batch of them: draw data, run the path, estimate its risk, compare."""
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from importlib.util import find_spec
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from joblib import Parallel, delayed, parallel_config
 
-from steinpath._support.arrays import to_numpy
-from steinpath._support.validation import check_choice
+from steinpath._support.arrays import namespace, to_numpy
+from steinpath._support.processes import exit_with_parent
+from steinpath.engine._batch import Batch
 from steinpath.engine._path import Path
-from steinpath.engine._run import run
-from steinpath.risk._estimate import estimate_risk
+from steinpath.engine._run import run, run_batch
+from steinpath.problem._scoring import Criterion, resolve_test_loss
+from steinpath.risk._estimate import estimate_risk, estimate_risk_batch
 from steinpath.risk._leave_out import cross_validate_path, leave_one_out_path
-from steinpath.study._choose import choose, columns_of_choices
-from steinpath.study._classify import classify, columns_of_labels
-from steinpath.study._infer import columns_of_intervals, infer
-from steinpath.study._scenarios import SCENARIOS, Drawn, Generator
-from steinpath.study._settings import ALGORITHM, LOSSES, PENALTIES, Configuration
-
-#: Arrays of equal length by name; usually one entry per iterate, see `Configuration.entries`.
-Curves = dict[str, np.ndarray]
+from steinpath.study._kinds import KINDS
+from steinpath.study._scenarios import BY_DESIGN, SCENARIOS, Drawn, Generator
+from steinpath.study._settings import ALGORITHM, LOSSES, PENALTIES, Configuration, Curves
 
 #: Estimates the risk of a path whose features have the given covariance; the result has the
 #: attributes `values` and `stderr`.
 Way = Callable[[Path, np.ndarray, Generator], Any]
-
 
 # Audit all iterates, because studies evaluate each of them.
 _AUDIT: dict[str, Any] = {"audit": 32, "audit_until": 10**9}
@@ -66,37 +65,26 @@ WATCHED = frozenset({"safe"})
 def replicate(config: Configuration, seed: int) -> Curves:
     """Compute one replication.
 
-    Parameters
-    ----------
-    config : Configuration
-        Configuration of the replication.
-    seed : int
-        Random seed. For the same seed, n and p, all penalties use the same data.
-
-    Returns
-    -------
-    dict of ndarray
-        For every iterate: ``truth``, the true risk; for each estimator its estimate under the
-        estimator's name, the standard error with ``_stderr`` appended, and if warnings are counted
-        an indicator with ``_warned`` appended; for corrected estimators ``train``, the training
-        error. For other kinds of replications, see `KINDS`.
+    For the same seed, n and p, all penalties use the same data. The columns have an entry for every
+    iterate: ``truth``, the true risk; for each estimator its estimate under the estimator's name,
+    the standard error with ``_stderr`` appended, and if warnings are counted an indicator with
+    ``_warned`` appended; for corrected estimators ``train``, the training error. For other kinds of
+    replications, see `steinpath.study._kinds`.
     """
-    if config.numpy_alone:
-        with ignore_warnings():
-            return KINDS[config.kind].replicate(config, seed)
-    if config.backend != "numpy":
-        from steinpath.study._batch import replicate_batch
-
-        (curves,) = replicate_batch(config, [seed])
-        return curves
-    drawn, rngs = draw(config, seed)
-    loss, penalty = LOSSES[config.loss], PENALTIES[config.penalty]
-    path = run(drawn.X, drawn.y, loss, penalty, ALGORITHM, config.iters)
-    curves = {"truth": drawn.risk(path.coef)}
-    with ignore_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # those of interest are counted
+        if config.kind != "path":
+            return KINDS[config.kind](config, seed)
+        if config.backend != "numpy":
+            (curves,) = replicate_batch(config, (seed,))
+            return curves
+        drawn, rngs = draw(config, seed)
+        loss, penalty = LOSSES[config.loss], PENALTIES[config.penalty]
+        path = run(drawn.X, drawn.y, loss, penalty, ALGORITHM, config.iters)
+        curves = {"truth": drawn.risk(path.coef)}
         for way in config.ways:
-            curves |= curves_of(way, WAYS[way](path, drawn.covariance, rngs[way]))
-    return curves
+            curves |= _columns(way, WAYS[way](path, drawn.covariance, rngs[way]))
+        return curves
 
 
 def draw(config: Configuration, seed: int, **options: Any) -> tuple[Drawn, dict[str, Generator]]:
@@ -111,65 +99,101 @@ def draw(config: Configuration, seed: int, **options: Any) -> tuple[Drawn, dict[
     return scenario(config.n, config.p, loss, config.noise, rng, **options), rngs
 
 
-def curves_of(way: str, found: Any) -> Curves:
+def _columns(way: str, risk: Any) -> Curves:
     """Return the columns stored for an estimate."""
-    curves = {way: to_numpy(found.values), f"{way}_stderr": to_numpy(found.stderr)}
+    curves = {way: to_numpy(risk.values), f"{way}_stderr": to_numpy(risk.stderr)}
     if way in WATCHED:
-        curves[f"{way}_warned"] = np.full(len(curves[way]), float(bool(found.warnings)))
+        curves[f"{way}_warned"] = np.full(len(curves[way]), float(bool(risk.warnings)))
     if way in CORRECTIONS:
-        curves["train"] = to_numpy(found.train)
+        curves["train"] = to_numpy(risk.train)
     return curves
 
 
-def _columns_of_paths(config: Configuration) -> set[str]:
-    names = {"truth", *config.ways, *(f"{way}_stderr" for way in config.ways)}
-    names |= {f"{way}_warned" for way in WATCHED.intersection(config.ways)}
-    return names | ({"train"} if CORRECTIONS.keys() & set(config.ways) else set())
+# Batches on a device
+
+#: Maximum number of members of a batch; larger batches are not faster.
+MOST_MEMBERS = 128
+# Maximum memory of a batch on a CPU, in bytes.
+_MEMORY = 2 * 2**30
 
 
-class ReplicationKind(NamedTuple):
-    """A kind of replication: the function that computes it, and the names of its columns."""
+class BatchData(NamedTuple):
+    """Data of several replications, and the random generators of their estimators."""
 
-    replicate: Callable[[Configuration, int], Curves]
-    columns: Callable[[Configuration], set[str]]
-
-
-#: Kinds of replications by name.
-KINDS = {
-    "path": ReplicationKind(replicate, _columns_of_paths),
-    "choice": ReplicationKind(choose, columns_of_choices),
-    "labels": ReplicationKind(classify, columns_of_labels),
-    "intervals": ReplicationKind(infer, columns_of_intervals),
-}
+    drawn: list[Drawn]
+    rngs: list[dict[str, Generator]]
+    X: Any  # (members, n, p), on the device
+    y: Any  # (members, n)
 
 
-def check_curves(config: Configuration, curves: Curves) -> None:
-    """Raise ValueError unless all columns of a replication are present, complete and finite."""
-    names = KINDS[config.kind].columns(config)
-    if curves.keys() != names:
-        raise ValueError(f"expected the columns {sorted(names)}; got {sorted(curves)}")
-    for name, values in curves.items():
-        if values.dtype != np.float64 or values.shape != (config.entries,):
-            raise ValueError(
-                f"column {name!r} must have {config.entries} values of type float64; got "
-                f"{len(values)} of type {values.dtype}"
-            )
-        if not np.isfinite(values).all():
-            raise ValueError(f"column {name!r} contains NaN or infinite values")
+@lru_cache(maxsize=1)  # configurations that share their data follow each other
+def draw_batch(config: Configuration, seeds: Sequence[int], jobs: int = 1) -> BatchData:
+    """Draw the data of replications in ``jobs`` threads."""
+    import torch
+
+    X = torch.empty((len(seeds), config.n, config.p), dtype=torch.float64, device=config.device)
+    y = torch.empty((len(seeds), config.n), dtype=torch.float64, device=config.device)
+    options = {"like_this": y} if config.rows in BY_DESIGN else {}
+
+    def fill(member: int) -> tuple[Drawn, dict[str, Generator]]:
+        drawn, rngs = draw(config, seeds[member], **options)
+        X[member] = torch.asarray(drawn.X, device=config.device)
+        y[member] = torch.asarray(drawn.y, device=config.device)
+        return drawn._replace(X=None, y=None), rngs
+
+    first = fill(0)  # before the others, because it may compute and cache the covariance's root
+    others = Parallel(jobs, prefer="threads")(delayed(fill)(k) for k in range(1, len(seeds)))
+    drawn, rngs = zip(first, *others, strict=True)
+    return BatchData(list(drawn), list(rngs), X, y)
 
 
-@contextmanager
-def ignore_warnings() -> Iterator[None]:
-    """Ignore warnings; those of interest are counted instead."""
+def replicate_batch(config: Configuration, seeds: tuple[int, ...], jobs: int = 1) -> list[Curves]:
+    """Compute replications as a batch on their device; true risks in ``jobs`` processes."""
+    data = draw_batch(replace(config, penalty="", iters=0, ways=()), seeds, jobs)
+    loss, penalty = LOSSES[config.loss], PENALTIES[config.penalty]
+    batch = run_batch(data.X, data.y, loss, penalty, ALGORITHM, config.iters)
+    members = [{"truth": truth} for truth in _true_risks(batch, data.drawn, jobs)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        yield
+        for way in config.ways:
+            for curves, risk in zip(members, _estimates(way, batch, data), strict=True):
+                curves |= _columns(way, risk)
+    return members
 
 
-def check_backend(backend: str, device: str) -> None:
-    """Raise ValueError if a backend is not available; its devices are checked on first use."""
-    check_choice("backend", backend, ("numpy", "torch"))
-    if backend == "numpy" and device != "cpu":
-        raise ValueError(f"the backend 'numpy' supports only the device 'cpu'; got {device!r}")
-    if backend == "torch" and find_spec("torch") is None:  # importing it takes seconds
-        raise ValueError("the backend 'torch' requires torch: pip install torch")
+def _estimates(way: str, batch: Batch, data: BatchData) -> list[Any]:
+    rngs = [deepcopy(own[way]) for own in data.rngs]  # the data may be used again
+    covariance = data.drawn[0].covariance
+    options = CORRECTIONS[way](covariance) if way in CORRECTIONS else {}
+    if way in CORRECTIONS and "audit" not in options:
+        return list(estimate_risk_batch(batch, rng=rngs, **options))
+    return [WAYS[way](path, covariance, rng) for path, rng in zip(batch, rngs, strict=True)]
+
+
+def _true_risks(batch: Batch, drawn: Sequence[Drawn], jobs: int) -> list[np.ndarray]:
+    """Return the true risks of all iterates of each member."""
+    model, criterion = drawn[0].model, resolve_test_loss(None, batch[0].loss)
+    if model is None or not isinstance(criterion, Criterion):
+        coef = to_numpy(batch.coef)
+        return [own.risk(coef[k]) for k, own in enumerate(drawn)]
+    # operations of size p run on the device; only small arrays are copied from it
+    coef = namespace(batch.coef).reshape(batch.coef, (-1, batch.coef.shape[2]))
+    spread, shift = model.deviation(coef)
+    parts = (np.split(to_numpy(a), len(batch)) for a in (model.errors.reduce(spread), shift))
+    tasks = (delayed(model.errors.risk)(*part, criterion) for part in zip(*parts, strict=True))
+    workers = {"initializer": exit_with_parent, "initargs": (os.getpid(),)}
+    with parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1, **workers):
+        return list(Parallel()(tasks))
+
+
+def most_members(config: Configuration) -> int:
+    """Return how many replications fit on the device."""
+    import torch
+
+    n, p, T = config.n, config.p, config.iters + 1
+    # X in both precisions, the path twice, and dozens of blocks of tangents
+    size = 16 * n * p + 48 * T * (n + p) + 4000 * (n + p)
+    device = torch.device(config.device)
+    # half of the memory: the data of the previous batch may still be there
+    room = torch.cuda.mem_get_info(device)[0] // 2 if device.type == "cuda" else _MEMORY
+    return int(min(max(room // size, 1), MOST_MEMBERS))

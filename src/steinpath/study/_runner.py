@@ -2,49 +2,33 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
-from dataclasses import dataclass, replace
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 from rich.console import Console
 
 from steinpath._support.printing import printable
-from steinpath._support.validation import check_count
+from steinpath._support.progress import make_bars
+from steinpath._support.validation import check_choice, check_count
 from steinpath.study._base import Results, Sizes, Study, Table
-from steinpath.study._lanes import in_batches
-from steinpath.study._manifest import Manifest
-from steinpath.study._output import write_figures, write_summary, write_tables
-from steinpath.study._parallel import Job, JobResult, WorkersLost, locally, on_cluster
-from steinpath.study._progress import progress
-from steinpath.study._replicate import check_backend, check_curves
+from steinpath.study._output import Manifest, write_figures, write_tables
+from steinpath.study._parallel import Job, JobResult, in_batches, locally, on_cluster
 from steinpath.study._settings import Configuration
-from steinpath.study._store import Store, StudyError
-from steinpath.study._versions import CODE, computed_with
-
-# Number of threads that write replications, and maximum number of unwritten replications.
-_WRITERS, _UNWRITTEN = 4, 256
-# Number of consecutive times that a cluster may be lost without any replication finished.
-_ATTEMPTS = 3
+from steinpath.study._store import CODE, Store, StudyError
 
 
 @dataclass(frozen=True)
 class Report:
-    """Result of a study.
+    """Result of a study: how many of its replications are finished, and why others failed.
 
-    Attributes
-    ----------
-    summary : list of dict
-        Summary table of the replications available for all configurations; empty if there are
-        fewer than two.
-    files : list of Path
-        Tables and figures written.
-    finished, total : int
-        Number of finished and of requested replications.
-    failures : list of str
-        Reasons for failed replications, each with its count.
+    The summary is that of the replications available for all configurations; it is empty, and
+    there are no tables and figures (`files`), if there are fewer than two.
     """
 
     summary: Table
@@ -69,33 +53,11 @@ def run_study(
 ) -> Report:
     """Compute the missing replications of a study, and write its tables and figures.
 
-    Parameters
-    ----------
-    study : Study
-        One of `steinpath.study.STUDIES`.
-    folder : str or Path
-        Folder for replications, tables and figures. Replications already stored there, by this
-        study or another with the same configurations, are reused.
-    sizes : Sizes, optional
-        Size of the study; the full size by default.
-    seed : int, default=0
-        Seed of the first replication; further replications use consecutive seeds.
-    jobs : int, default=1
-        Number of processes on this machine.
-    cluster : str, optional
-        Run on a Dask cluster instead; see `steinpath.study._parallel.on_cluster`.
-    backend : {"numpy", "torch"}, default="numpy"
-        Array library.
-    device : str, default="cpu"
-        Device of the arrays.
-    redraw : bool, default=False
-        Only write tables and figures from stored replications.
-    console : rich.console.Console, optional
-        Console for progress and messages; none by default.
-
-    Returns
-    -------
-    Report
+    Replications already stored in the folder, by this study or another with the same
+    configurations, are reused; with ``redraw``, no others are computed. By default, the study has
+    its full size. The first replication uses ``seed``, further ones consecutive seeds. They run in
+    ``jobs`` processes on this machine, or on a Dask cluster (see `steinpath.study.connected`).
+    Progress and messages are printed to the console, if there is one.
     """
     if cluster is None:
         check_backend(backend, device)
@@ -104,7 +66,7 @@ def run_study(
     if study.full.iters and not sizes.iters:
         raise ValueError(f"the study {study.name!r} requires at least two iterations")
     plan = [
-        s if s.numpy_alone else replace(s, backend=backend, device=device)
+        replace(s, backend=backend, device=device) if s.kind == "path" else s
         for s in study.plan(sizes)
     ]
     if not plan:
@@ -113,63 +75,49 @@ def run_study(
     todo = [Job(config, seed + r) for r in range(sizes.reps) for config in plan]
     store = Store(folder)
     out = store.folder / study.name
-    failures: list[str] = []
+    settings = {config.key: config.describe() for config in plan}
+    about = {"study": study.name, "sizes": asdict(sizes), "seed": seed, "settings": settings}
+    summary, files, failures = [], [], []
     with store.alone():
-        notes = {job: store.notes(*job) for job in todo}
-        missing = [job for job in todo if not notes[job]]
-        if missing and (others := store.by_other_code(plan)):
+        missing = [job for job in todo if not store.has(*job)]
+        keys = [file.stem.split("-")[:2] for file in store.parts.glob("*.parquet")]
+        others = sum(key[0] in settings and key[1:] != [CODE] for key in keys)
+        if missing and others:
             _say(
                 f"Ignoring {others} replications in {store.parts} that were computed with a "
                 "different version of the code",
                 console,
             )
-        manifest = Manifest.of(out, study, sizes, seed, plan)
-        expected = _versions_in(notes)
-        if missing and not redraw and cluster is None:
-            expected.add(computed_with(plan[0]))
-        _say_if_mixed(expected, console)
+        manifest = Manifest(out / "manifest.json", about)
         if missing and not redraw:
             with manifest.run() as entry:
                 failures = _compute(store, missing, len(todo), study.name, jobs, cluster, console)
                 entry["failures"] = failures
-            notes = {job: store.notes(*job) for job in todo}
-            missing = [job for job in todo if not notes[job]]
-            if not _versions_in(notes) <= expected:  # workers of a cluster may differ
-                _say_if_mixed(_versions_in(notes), console)
-        results = _read(store, plan, set(todo) - set(missing))
+        finished = [job for job in todo if store.has(*job)]
+        results = _read(store, plan, finished, console)
         if results or not redraw:
             manifest.write()
-        summary, files = [], []
         if results:
             summary, exhibits = study.summary(results), study.exhibits(results)
-            files = [*write_summary(out, summary), *write_tables(out, exhibits)]
+            files = write_tables(out, summary, exhibits)
             try:
                 files += write_figures(out, exhibits)
             except ImportError as error:  # e.g. on a cluster without matplotlib
                 _say(f"No figures: {error}; use --redraw to draw them later", console)
-    return Report(summary, files, len(todo) - len(missing), len(todo), failures)
+    return Report(summary, files, len(finished), len(todo), failures)
+
+
+def check_backend(backend: str, device: str) -> None:
+    """Raise ValueError if a backend is not available; its devices are checked on first use."""
+    check_choice("backend", backend, ("numpy", "torch"))
+    if backend == "numpy" and device != "cpu":
+        raise ValueError(f"the backend 'numpy' supports only the device 'cpu'; got {device!r}")
+    if backend == "torch" and find_spec("torch") is None:  # importing it takes seconds
+        raise ValueError("the backend 'torch' requires torch: pip install torch")
 
 
 def _say(text: str, console: Console) -> None:
     console.print(printable(text), style="yellow", markup=False, highlight=False)
-
-
-def _versions_in(notes: Mapping[Job, Mapping[bytes, bytes]]) -> set[str]:
-    """Return the versions that replications were computed with."""
-    return {
-        found.get(b"versions", b"unknown").decode(errors="replace")
-        for found in notes.values()
-        if found
-    }
-
-
-def _say_if_mixed(versions: set[str], console: Console) -> None:
-    if len(versions) > 1:
-        _say(
-            f"The replications were computed with different versions: "
-            f"{'; '.join(sorted(versions))}. Use another folder to compute all with one version",
-            console,
-        )
 
 
 def _compute(
@@ -182,76 +130,86 @@ def _compute(
     console: Console,
 ) -> list[str]:
     """Compute and store replications; return the reasons for failures."""
+    if cluster is not None:
+        source = on_cluster(todo, cluster)
+    elif todo[0].config.backend == "numpy":
+        source = locally(todo, jobs)
+    else:
+        source = in_batches(todo, jobs)
     reasons: Counter[str] = Counter()
-    left = dict.fromkeys(todo)
-    with progress(title, total - len(todo), total, console) as advance:
-        attempts = 0  # consecutive, without progress
-        while left and attempts < _ATTEMPTS:
-            todo = list(left)
-            on_device = cluster is None and todo[0].config.backend != "numpy"
-            if cluster is not None:
-                source = on_cluster(todo, cluster)
-            elif todo[0].config.backend == "numpy":
-                source = locally(todo, jobs)
-            else:
-                source = in_batches(todo, jobs)
-            try:
-                with closing(source), closing(_kept(store, source, on_device)) as kept:
-                    for job, reason in kept:
-                        if reason:
-                            reasons[reason] += 1
-                        del left[job]
-                        advance()
-            except WorkersLost as error:
-                attempts = attempts + 1 if len(left) == len(todo) else 0
-                _say(f"{title}: {error}; {len(left)} replications remain", console)
-                if attempts == _ATTEMPTS:
-                    reasons[str(error)] += len(left)
+    with closing(source), _progress(title, total - len(todo), total, console) as advance:
+        for result in source:
+            reason = _keep(store, result)
+            reasons.update([reason] if reason else [])
+            advance()
     return [f"{count} × {reason}" for reason, count in reasons.items()]
-
-
-def _kept(store: Store, source: Iterable[JobResult], on_device: bool) -> Generator[tuple[Job, str]]:
-    """Store replications as they finish; those of a device in several threads.
-
-    Yields each replication with the reason for its failure, or an empty string.
-    """
-    if not on_device:
-        for result in source:
-            yield result.job, _keep(store, result)
-        return
-    with ThreadPoolExecutor(_WRITERS) as writers:
-        waiting: deque[tuple[Job, Future[str]]] = deque()
-        for result in source:
-            waiting.append((result.job, writers.submit(_keep, store, result)))
-            while waiting and (waiting[0][1].done() or len(waiting) > _UNWRITTEN):
-                job, reason = waiting.popleft()
-                yield job, reason.result()
-        for job, reason in waiting:
-            yield job, reason.result()
 
 
 def _keep(store: Store, result: JobResult) -> str:
     """Store a replication; return the reason if it failed, otherwise an empty string."""
     if result.curves is None:
         return result.error
-    if result.code != CODE:
+    if result.notes["code"] != CODE:
         raise StudyError(
             "a worker uses a different version of steinpath than this process: install the same "
             "version everywhere and run the same command again. Finished replications are kept"
         )
-    try:
-        check_curves(result.job.config, result.curves)
-    except ValueError as error:
-        return f"ValueError: {error}"
-    seconds, versions = f"{result.seconds:.3f}", result.versions
-    store.write(*result.job, result.curves, seconds=seconds, versions=versions)
+    for name, values in result.curves.items():
+        if not np.isfinite(values).all():
+            return f"ValueError: column {name!r} contains NaN or infinite values"
+    store.write(*result.job, result.curves, result.notes)
     return ""
 
 
-def _read(store: Store, plan: Sequence[Configuration], finished: Iterable[Job]) -> Results:
+def _read(
+    store: Store, plan: Sequence[Configuration], finished: Sequence[Job], console: Console
+) -> Results:
     """Read the replications available for all configurations; empty if fewer than two."""
-    seeds: dict[Configuration, set[int]] = {config: set() for config in plan}
-    for config, seed in finished:
-        seeds[config].add(seed)
-    common = sorted(set.intersection(*seeds.values()))
-    return {config: store.read(config, common) for config in plan} if len(common) > 1 else {}
+    seeds = [{seed for config, seed in finished if config == own} for own in plan]
+    common = sorted(set.intersection(*seeds))
+    results: Results = {}
+    mixed: set[str] = set()
+    for config in plan if len(common) > 1 else ():
+        results[config], versions = store.read(config, common)
+        mixed |= versions
+    if len(mixed) > 1:
+        _say(
+            f"The replications were computed with different versions: {'; '.join(sorted(mixed))}. "
+            "Use another folder to compute all with one version",
+            console,
+        )
+    return results
+
+
+@contextmanager
+def _progress(title: str, done: int, total: int, console: Console) -> Iterator[Callable[[], None]]:
+    """Show progress; yield a function to call after each replication.
+
+    On a terminal, a progress bar; elsewhere, a line for every 5% of the work and every minute.
+    """
+    if console.is_terminal:
+        with make_bars(console=console, speed_estimate_period=120) as bar:
+            task = bar.add_task(title, total=total, completed=done)
+            yield lambda: bar.advance(task)
+        return
+    start, before = time.monotonic(), done
+    printed, when = done, 0.0
+
+    def advance() -> None:
+        nonlocal done, printed, when
+        done += 1
+        now = time.monotonic() - start
+        last = done == total
+        if last or 20 * (done - printed) >= total or now - when >= 60:
+            printed, when = done, now
+            left = now / (done - before) * (total - done)
+            rest = f"done in {now:.0f} s" if last else f"{_duration(left)} left"
+            console.print(f"{title}: {done} of {total}, {rest}", highlight=False)
+
+    yield advance
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

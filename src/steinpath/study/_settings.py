@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,9 @@ from steinpath.algorithms._family import ChambollePock
 from steinpath.problem._losses import LAD, Loss, SquareRoot
 from steinpath.problem._margins import Hinge, Logistic, MarginLoss, SquaredHinge
 from steinpath.problem._penalties import MCP, SCAD, Lasso, Penalty, Ridge
+
+#: Arrays of equal length by name: the columns of a replication, usually one entry per iterate.
+Curves = dict[str, np.ndarray]
 
 # Step sizes and regularisation strength of the paper's experiments.
 ALGORITHM = ChambollePock(sigma=0.1, tau=0.1, theta=0.5)
@@ -25,8 +28,9 @@ PENALTIES: dict[str, Penalty] = {
     "mcp": MCP(LAM),
     "scad": SCAD(LAM),
 }
-#: Margin losses, for the study ``margins`` only.
-MARGINS: dict[str, MarginLoss] = {
+PAIRS = tuple((loss, penalty) for loss in LOSSES for penalty in PENALTIES)
+#: Losses of the study ``margins``.
+MARGIN_LOSSES: dict[str, MarginLoss] = {
     "hinge": Hinge(),
     "squared_hinge": SquaredHinge(),
     "logistic": Logistic(),
@@ -38,9 +42,8 @@ LIGHTER_NOISE = {"lad": "laplace", "square_root": "normal"}
 CHOICES = ("rows", "groups", "time")
 #: Scores of coefficients: from the known covariance, or from node-wise regressions.
 SCORES = ("known", "nodewise")
-PAIRS = tuple((loss, penalty) for loss in LOSSES for penalty in PENALTIES)
 
-#: Incremented when the results of existing configurations change.
+#: Part of every description, and so of the names of existing replications.
 REVISION = 1
 
 
@@ -48,34 +51,17 @@ REVISION = 1
 class Configuration:
     """One simulation setting; together with a seed it defines a replication.
 
-    Attributes
-    ----------
-    loss, penalty : str
-        Names in `LOSSES` (for classification, `MARGINS`) and `PENALTIES`.
-    n, p, iters : int
-        Numbers of observations, features and iterations. For kind "choice", ``iters=0`` stands for
-        ``n_iter="auto"``.
-    ways : tuple of str
-        Estimators to compare: names in `steinpath.study._replicate.WAYS`; for kind "choice", in
-        `CHOICES`; for "labels", in `steinpath.study._classify.WAYS`; for "intervals", in `SCORES`.
-    rows : str
-        Data-generating process: a name in `steinpath.study._scenarios.SCENARIOS`; for kind
-        "choice", in `steinpath.study._choice_data.LAWS`; for "labels", in
-        `steinpath.study._classify.CLASSES`.
-    noise : str
-        Noise distribution, as in `steinpath.simulate.Noise`; also "skewed" for kind "choice", and
-        "logistic" for "labels".
-    backend : str
-        Array library: "numpy" or "torch".
-    device : str
-        Device of the arrays: "cpu", "cuda", ….
+    Losses and penalties are names in `LOSSES` (for classification, `MARGIN_LOSSES`) and
+    `PENALTIES`. `ways` are the estimators to compare, and `rows` is the data-generating process:
+    names in `WAYS` of `_replicate` and in `SCENARIOS`, and for studies of models in the tables of
+    `_kinds`. The noise is that of `steinpath.simulate.Noise`, or "skewed" or "logistic".
     """
 
     loss: str
     penalty: str
     n: int
     p: int
-    iters: int
+    iters: int  # 0: n_iter="auto"
     ways: tuple[str, ...]
     rows: str
     noise: str
@@ -86,50 +72,29 @@ class Configuration:
         """Return everything needed to reproduce it, as JSON-serialisable values."""
         return {**asdict(self), "ways": list(self.ways), "revision": REVISION}
 
-    @property
-    def text(self) -> bytes:
+    @cached_property
+    def text(self) -> str:
         """The description as stored with each replication."""
-        return _text_and_key(self, REVISION)[0]
+        return json.dumps(self.describe(), sort_keys=True)
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Hash of the description; equal only for equal configurations."""
-        return _text_and_key(self, REVISION)[1]
+        return hashlib.sha256(self.text.encode()).hexdigest()[:16]
 
     @cached_property
     def kind(self) -> str:
-        """Kind of replication: a name in `steinpath.study._replicate.KINDS`."""
-        if self.loss in MARGINS:
+        """Kind of replication: "path", or a name in `steinpath.study._kinds.KINDS`."""
+        if self.loss in MARGIN_LOSSES:
             return "labels"
         kinds = {"choice": CHOICES, "intervals": SCORES}
         own = [kind for kind, ways in kinds.items() if not set(self.ways).isdisjoint(ways)]
         return own[0] if own else "path"
 
     @property
-    def numpy_alone(self) -> bool:
-        """Whether replications always use NumPy, regardless of the backend."""
-        return self.kind != "path"
-
-    @property
-    def entries(self) -> int:
-        """Length of each column of a replication: usually one entry per iterate."""
-        if self.kind == "choice":
-            return 1
-        if self.kind == "intervals":
-            return len(interval_times(self.iters)) + 2
-        return self.iters + 1
-
-    @property
     def pair(self) -> str:
         """Display name of loss and penalty."""
         return pair_title(self.loss, self.penalty)
-
-
-@lru_cache(maxsize=1024)
-def _text_and_key(config: Configuration, revision: int) -> tuple[bytes, str]:
-    """Describe a configuration; cached, since it is needed for every replication."""
-    text = json.dumps(config.describe(), sort_keys=True).encode()
-    return text, hashlib.sha256(text).hexdigest()[:16]
 
 
 def interval_times(iters: int) -> list[int]:

@@ -36,8 +36,7 @@ def wants_cluster(path: Path, options: dict[str, Any]) -> bool:
 @contextmanager
 def cluster(workers: int | None, address: str | None) -> Iterator[Any]:
     """Start processes on this machine, or connect to a scheduler; yield a `distributed.Client`."""
-    from steinpath.study import StudyError
-    from steinpath.study._parallel import connected
+    from steinpath.study import StudyError, connected
 
     started = connected(
         str(workers or address),

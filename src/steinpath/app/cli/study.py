@@ -76,8 +76,7 @@ def study(name: str, out: str, n: tuple[int, ...], p: tuple[int, ...], **options
     from rich.table import Table
 
     from steinpath.app.cli.console import say
-    from steinpath.study import STUDIES, StudyError, run_study
-    from steinpath.study._replicate import check_backend
+    from steinpath.study import STUDIES, StudyError, check_backend, run_study
 
     console = Console()
     if name == "list":
@@ -129,7 +128,7 @@ def _show(console: Console, name: str, report: Any) -> None:
 
     from steinpath._support.printing import printable
     from steinpath.app.cli.console import say
-    from steinpath.study._output import as_markdown, cell
+    from steinpath.study import as_markdown, cell
 
     if report.summary and console.is_terminal:
         table = Table(*map(escape, report.summary[0]), title=name, box=box.SIMPLE, padding=(0, 1))

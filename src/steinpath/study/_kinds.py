@@ -1,0 +1,232 @@
+"""Replications of the studies ``choice``, ``margins`` and ``intervals``.
+
+Each function computes one replication for a configuration and a seed. For the same seed, n, p and
+data-generating process, all configurations use the same data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from steinpath.algorithms._family import ChambollePock
+from steinpath.engine._null_model import lam_max
+from steinpath.engine._run import run
+from steinpath.inference._coefficient_intervals import CoefficientIntervals
+from steinpath.inference._estimate_intervals import intervals_along
+from steinpath.problem._penalties import Lasso, Penalty, Ridge
+from steinpath.risk._estimate import estimate_risk
+from steinpath.simulate import LabelModel, Noise, label_model
+from steinpath.study._scenarios import BY_DESIGN, CHOICE_SCENARIOS, ChoiceData, model_of
+from steinpath.study._settings import (
+    ALGORITHM,
+    LOSSES,
+    MARGIN_LOSSES,
+    PENALTIES,
+    SCORES,
+    Configuration,
+    Curves,
+    interval_times,
+)
+from steinpath.tuning._tune import tune
+
+# Choice: tune a model, compare its error estimate and prediction intervals with the truth
+
+#: Level of the prediction intervals.
+PREDICTION_LEVEL = 0.9
+
+# Number of new rows for the coverage of prediction intervals.
+_ROWS = 2000
+
+
+def _later_rows(_: ChoiceData) -> dict[str, Any]:
+    from sklearn.model_selection import TimeSeriesSplit  # slow to import
+
+    return {"cv": TimeSeriesSplit(5)}
+
+
+#: Options of `tune` for each of `steinpath.study._settings.CHOICES`.
+_SPLITS: dict[str, Callable[[ChoiceData], dict[str, Any]]] = {
+    "rows": lambda _: {},
+    "groups": lambda data: {"groups": data.groups},
+    "time": _later_rows,
+}
+
+
+def choose(config: Configuration, seed: int) -> Curves:
+    """Return, for each type of cross-validation, columns with one entry.
+
+    They are the true risk of the selected model; its estimated risk not adjusted ("naive") and
+    adjusted ("honest") for selection, with standard errors; coverage and mean width of prediction
+    intervals for new rows.
+    """
+    seeds = np.random.SeedSequence([seed, config.n, config.p]).spawn(2 + len(_SPLITS))
+    rng, new, *streams = seeds
+    data = CHOICE_SCENARIOS[config.rows](
+        config.n, config.p, config.noise, np.random.default_rng(rng)
+    )
+    loss, penalty = LOSSES[config.loss], type(PENALTIES[config.penalty])
+    rngs = dict(zip(_SPLITS, streams, strict=True))
+    curves: Curves = {}
+    for way in config.ways:
+        tuning = tune(
+            data.X,
+            data.y,
+            loss,
+            penalty,
+            n_iter=config.iters or "auto",
+            fit_intercept=True,
+            rng=np.random.default_rng(rngs[way]),
+            **_SPLITS[way](data),
+        )
+        later = np.random.default_rng(new)
+        X, y = data.new(_ROWS, later)
+        low, high = tuning.predict_interval(X, PREDICTION_LEVEL).T
+        values = {
+            "truth": data.risk(tuning.coef, tuning.intercept, loss, later),
+            "naive": tuning.naive_risk,
+            "naive_stderr": tuning.naive_risk_stderr,
+            "honest": tuning.best_risk,
+            "honest_stderr": tuning.best_risk_stderr,
+            "covered": np.mean((low <= y) & (y <= high)),
+            "width": np.mean(high - low),
+        }
+        curves |= {f"{way}_{name}": np.array([float(value)]) for name, value in values.items()}
+    return curves
+
+
+# Margins: run a path of a margin loss, estimate its risk, compare
+
+#: True intercepts: 50% or about 72% of the labels are 1.
+CLASSES = {"equal classes": 0.0, "unequal classes": 1.5}
+
+#: Scoring losses of each path; "matched" is that of its own loss.
+RISKS = ("zero_one", "matched")
+
+#: Options of `estimate_risk` for each estimator.
+LABEL_WAYS: dict[str, dict[str, Any]] = {
+    "hat": {"method": "compressed"},
+    "mended": {"method": "auto", "audit": 64},
+    "burman": {"method": "folds"},
+}
+
+# Regularisation strengths: for the lasso relative to the smallest with all coefficients zero, for
+# the ridge relative to √n.
+_LASSO, _RIDGE = 0.15, 0.02
+
+
+@lru_cache(maxsize=8)
+def _label_model(p: int, rows: str) -> LabelModel:
+    """Return the model of labels; cached, to compute the root of its covariance once."""
+    return label_model(p, intercept=CLASSES[rows])
+
+
+def classify(config: Configuration, seed: int) -> Curves:
+    """Return, for each of `RISKS`, columns with an entry for every iterate.
+
+    They are ``truth``; ``train``, the training error; for each estimator its estimate under the
+    estimator's name, and the standard error under this name with ``_stderr`` appended.
+    """
+    data, *streams = np.random.SeedSequence([seed, config.n, config.p]).spawn(1 + len(LABEL_WAYS))
+    model, loss = _label_model(config.p, config.rows), MARGIN_LOSSES[config.loss]
+    X, y = model.sample(config.n, np.random.default_rng(data))
+    penalty: Penalty = Ridge(_RIDGE * math.sqrt(config.n))
+    if config.penalty == "lasso":
+        penalty = Lasso(_LASSO * lam_max(X, y, loss, Lasso(1.0), fit_intercept=True))
+    path = run(X, y, loss, penalty, ChambollePock(), config.iters, fit_intercept=True)
+    rngs = dict(zip(LABEL_WAYS, streams, strict=True))
+    curves: Curves = {}
+    for name in RISKS:
+        test_loss = loss if name == "matched" else name
+        curves[f"{name}_truth"] = model.risk(path.coef, test_loss, path.intercept)
+        for way in config.ways:
+            # the same folds and probes for all scoring losses
+            rng = np.random.default_rng(rngs[way])
+            risk = estimate_risk(path, test_loss, rng=rng, **LABEL_WAYS[way])
+            curves[f"{name}_train"] = np.asarray(risk.train)
+            curves[f"{name}_{way}"] = np.asarray(risk.values)
+            curves[f"{name}_{way}_stderr"] = np.asarray(risk.stderr)
+    return curves
+
+
+# Intervals: coverage of coefficient intervals at several iterations
+
+#: Pointwise confidence level; nominal false discovery rate (Benjamini–Hochberg) and family-wise
+#: error rate (Bonferroni).
+COEFFICIENT_LEVEL, FDR, FAMILY = 0.95, 0.1, 0.05
+
+#: Maximum number of coefficients for node-wise regressions; half of them nonzero.
+_FEATURES = 50
+
+
+def infer(config: Configuration, seed: int) -> Curves:
+    """Return, for each type of scores, the columns of `_counts`.
+
+    Entries are those at `interval_times`, then at the default iteration (shortest intervals), then
+    at the iteration with the smallest estimated risk.
+    """
+    seeds = np.random.SeedSequence([seed, config.n, config.p]).spawn(3 + len(SCORES))
+    data, errors, risk, *probes = map(np.random.default_rng, seeds)
+    rngs = dict(zip(SCORES, probes, strict=True))
+    model = model_of(config.p).under(noise=config.noise, design=BY_DESIGN[config.rows])
+    X = model.sample(config.n, data).X
+    noise = Noise(config.noise).sample(config.n, errors)
+    loss, penalty = LOSSES[config.loss], PENALTIES[config.penalty]
+    path = run(X, X @ model.coef + noise, loss, penalty, ALGORITHM, config.iters)
+    by_risk = max(1, estimate_risk(path, method="compressed", rng=risk).best_iter)
+    times = [*interval_times(config.iters), None, by_risk]
+    curves: Curves = {}
+    for way in config.ways:
+        options: dict[str, Any] = {"covariance": model.covariance}
+        if way == "nodewise":
+            options = {"scores": "node-wise lasso", "features": _some(model.coef)}
+        along = intervals_along(path, times, level=COEFFICIENT_LEVEL, rng=rngs[way], **options)
+        rows = [_counts(intervals, model.coef[intervals.features]) for intervals in along]
+        curves |= {f"{way}_{name}": np.array([row[name] for row in rows]) for name in rows[0]}
+    return curves
+
+
+def _some(coef: np.ndarray) -> np.ndarray:
+    """Return a subset of the features, evenly spaced, half of them with nonzero coefficients."""
+    parts = []
+    for which in (np.flatnonzero(coef), np.flatnonzero(coef == 0)):
+        places = np.linspace(0, len(which) - 1, min(_FEATURES // 2, len(which)))
+        parts.append(which[places.astype(int)])
+    return np.concatenate(parts)
+
+
+def _counts(intervals: CoefficientIntervals, coef: np.ndarray) -> dict[str, float]:
+    """Count, at one iteration, coefficients that are covered and false discoveries.
+
+    "warned" is whether the diagnostic "total response" warns, "false" the false discovery
+    proportion, and "any_false" whether there is any false discovery after Bonferroni's correction.
+    """
+    covered, zero = (intervals.lower <= coef) & (coef <= intervals.upper), coef == 0
+    discovered = intervals.significant(FDR)
+    family = intervals.pvalue <= FAMILY / len(coef)
+    width = 2 * ndtri(0.5 + COEFFICIENT_LEVEL / 2) * intervals.stderr.mean()
+    checks = [check for check in intervals.diagnostics if check.name == "total response"]
+    return {
+        "iterate": float(intervals.t),
+        "covers": float(covered.mean()),
+        "zero": float(covered[zero].mean()),
+        "nonzero": float(covered[~zero].mean()),
+        "width": float(width),
+        "warned": float(any(check.warns for check in checks)),
+        "false": float(np.sum(discovered & zero) / max(1, np.sum(discovered))),
+        "power": float(discovered[~zero].mean()),
+        "any_false": float(np.any(family & zero)),
+    }
+
+
+#: Functions that compute these replications, by `Configuration.kind`.
+KINDS: dict[str, Callable[[Configuration, int], Curves]] = {
+    "choice": choose,
+    "labels": classify,
+    "intervals": infer,
+}

@@ -1,0 +1,398 @@
+"""Studies of models: choice (tuned models), margins (classifiers), intervals (coefficients)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from steinpath._support.charts import BLACK, BLUE, GREY, ORANGE
+from steinpath.study import _kinds as kinds
+from steinpath.study import _tables as tab
+from steinpath.study._base import Exhibit, Results, Row, Sizes, Study, Table, all_pairs
+from steinpath.study._scenarios import CHOICE_SCENARIOS, SKEWED
+from steinpath.study._settings import (
+    LIGHTER_NOISE,
+    MARGIN_LOSSES,
+    Configuration,
+    Curves,
+    interval_times,
+    pair_title,
+)
+from steinpath.study._tables import PLAIN, STYLES
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def _with_pairs(table: Table) -> Table:
+    """Add the display name of loss and penalty to each row."""
+    return [row | {"pair": pair_title(row["loss"], row["penalty"])} for row in table]
+
+
+# Choice: estimated and true error of tuned models, coverage of prediction intervals
+
+#: Numbers of features by number of observations, for independent rows; for other n, p = n / 2 with
+#: both losses.
+SHAPES = {"lad": {100: 200, 120: 60, 300: 150, 1000: 500}, "square_root": {100: 50, 400: 200}}
+#: Further noise distributions, for at most `MOST_ROWS` rows. Squares of Student's t₂ have no mean.
+OTHER_NOISE = {"lad": (SKEWED, "t2"), "square_root": (SKEWED,)}
+MOST_ROWS = 400
+
+#: Display names.
+LEFT_OUT = {"rows": "rows", "groups": "clusters", "time": "later rows"}
+ESTIMATES = {"naive": "not adjusted for selection", "honest": "adjusted for selection"}
+
+
+def _choice_plan(sizes: Sizes) -> list[Configuration]:
+    def configuration(loss: str, n: int, p: int, rows: str, noise: str) -> Configuration:
+        special = {"independent": ("rows",), "time series": ("rows", "time")}
+        ways = special.get(rows, ("rows", "groups"))
+        return Configuration(loss, "lasso", n, p, sizes.iters, ways, rows, noise)
+
+    plan = []
+    for n in sizes.n:
+        known = {loss: shapes[n] for loss, shapes in SHAPES.items() if n in shapes}
+        for loss, p in (known or dict.fromkeys(SHAPES, max(2, n // 2))).items():
+            others = OTHER_NOISE[loss] if n <= MOST_ROWS else ()
+            for noise in (LIGHTER_NOISE[loss], *others):
+                plan.append(configuration(loss, n, p, "independent", noise))
+    for n in sorted(sizes.n)[len(sizes.n) // 2 :][:1]:  # dependent rows: only the middle size
+        for rows in CHOICE_SCENARIOS:
+            if rows != "independent":
+                for loss in SHAPES:
+                    plan.append(configuration(loss, n, max(2, n // 5), rows, "normal"))
+    return plan
+
+
+def _choice_table(results: Results) -> Table:
+    """Return a row for each configuration and each type of cross-validation."""
+    table = []
+    for s, columns in results.items():
+        for way in s.ways:
+            own = {name: values[:, 0] for name, values in tab.columns_under(columns, way).items()}
+            truth = own["truth"]
+            row: Row = {"data": s.rows, "noise": s.noise, "loss": s.loss, "penalty": s.penalty}
+            row |= {"n": s.n, "p": s.p, "reps": len(truth), "left_out": way}
+            row["truth"] = float(truth.mean())
+            for name in ESTIMATES:
+                error = own[name] - truth
+                row |= tab.means({f"{name}_bias": 100 * error / truth.mean()})
+                within = np.abs(error) <= 2 * own[f"{name}_stderr"]
+                row[f"{name}_covers"] = float(within.mean())
+            table.append(row | tab.means({"interval": own["covered"], "width": own["width"]}))
+    return table
+
+
+def _choice_summary(results: Results) -> Table:
+    table = [row | {"left out": LEFT_OUT[row["left_out"]]} for row in _choice_table(results)]
+    titles = {name: name for name in ("data", "noise", "pair", "n", "p", "reps", "left out")}
+    titles["truth"] = "error"
+    for name in ESTIMATES:
+        titles |= {f"{name}_bias": f"{name} bias, %", f"{name}_bias_se": f"{name} s.e."}
+        titles[f"{name}_covers"] = f"{name} ± 2 s.e. covers"
+    titles |= {
+        "interval": f"{kinds.PREDICTION_LEVEL:.0%} interval covers",
+        "interval_se": "its s.e.",
+    }
+    return tab.renamed(_with_pairs(table), titles | {"width": "width"})
+
+
+def _draw_choice(table: Table) -> Figure:
+    figure, axes = tab.panels(1, 3, width=3.0, height=0.24 * len(table) + 0.6, sharey=True)
+    bias, covers, interval = axes[0]
+    place = np.arange(len(table))
+    for name, colour, marker, shift in (("naive", ORANGE, "o", -0.15), ("honest", BLUE, "D", 0.15)):
+        style: dict[str, Any] = {"color": colour, "ms": 4}
+        label = ESTIMATES[name]
+        tab.error_bars(
+            bias, table, f"{name}_bias", place + shift, fmt=marker, lw=1, label=label, **style
+        )
+        covers.plot(tab.column(table, f"{name}_covers"), place + shift, marker, **style)
+    tab.error_bars(interval, table, "interval", place, fmt="s", color=BLACK, ms=4, lw=1)
+    bias.axvline(0, color=GREY, lw=1)
+    tab.nominal_band(covers.axvspan, table[0]["reps"])
+    interval.axvline(kinds.PREDICTION_LEVEL, color=GREY, lw=1)
+    percent = f"{kinds.PREDICTION_LEVEL:.0%}"
+    for ax, title, unit in (
+        (bias, "bias of the estimated risk", "%"),
+        (covers, "coverage of ± 2 s.e.", "fraction of data sets"),
+        (interval, f"coverage of {percent} prediction intervals", "fraction of new rows"),
+    ):
+        ax.set_title(title, fontsize="small")
+        ax.set_xlabel(unit, fontsize="small")
+    labels = []
+    for row in table:
+        about = f"{row['data']}, {LEFT_OUT[row['left_out']]} held out"
+        about = row["noise"] if row["data"] == "independent" else about
+        labels.append(f"{tab.size_label(row)}, {about}")
+    tab.label_rows(bias, labels)
+    return tab.share_legend(figure, axes)
+
+
+CHOICE = Study(
+    name="choice",
+    question="Is the estimated error of a tuned model unbiased, and do prediction intervals have "
+    "nominal coverage? (independent rows, clusters, time series)",
+    plan=_choice_plan,
+    exhibits=lambda results: [Exhibit("choice", _choice_table(results), _draw_choice)],
+    summary=_choice_summary,
+    full=Sizes(reps=20, n=(100, 120, 300, 400, 1000), p=(), iters=0),
+    quick=Sizes(reps=4, n=(100,), p=(), iters=0),
+)
+
+
+# Margins: estimated and true risk of classifiers along the path
+
+#: Display names of scoring losses.
+RISK_TITLES = {"zero_one": "error rate", "matched": "loss"}
+
+
+def _margins_plan(sizes: Sizes) -> list[Configuration]:
+    return [
+        Configuration(loss, penalty, n, p, sizes.iters, tuple(kinds.LABEL_WAYS), rows, "logistic")
+        for n in sizes.n
+        for p in sizes.p
+        for rows in kinds.CLASSES
+        for loss in MARGIN_LOSSES
+        for penalty in ("lasso", "ridge")
+    ]
+
+
+def _margins_table(results: Results) -> Table:
+    """Return a row for each configuration, scoring loss and estimator, without iteration 0."""
+    table = []
+    for s, curves in results.items():
+        for risk in kinds.RISKS:
+            own = tab.columns_under(curves, risk)
+            truth = own["truth"]
+            for way in s.ways:
+                error = own[way] - truth
+                row: Row = {"classes": s.rows, "loss": s.loss, "penalty": s.penalty}
+                row |= {"n": s.n, "p": s.p, "reps": len(truth), "risk": risk, "way": way}
+                row["truth"] = float(truth[:, -1].mean())
+                row["train"] = float(own["train"][:, -1].mean())
+                within = np.abs(error[:, 1:]) <= 2 * own[f"{way}_stderr"][:, 1:]
+                # average over iterates first, because those of one path are dependent
+                rms = np.sqrt(np.mean(error[:, 1:] ** 2, axis=1))
+                columns = {"bias": error[:, -1], "rms": rms, "covers": within.mean(axis=1)}
+                table.append(row | tab.means(columns))
+    return table
+
+
+def _margins_summary(results: Results) -> Table:
+    table = _with_pairs(_margins_table(results))
+    for row in table:
+        row |= {"classes": row["classes"].split()[0], "risk": RISK_TITLES[row["risk"]]}
+        row["way"] = PLAIN[row["way"]]
+    titles = {name: name for name in ("classes", "pair", "n", "p", "reps", "risk", "truth")}
+    titles |= {"train": "training", "way": "estimate", "bias": "bias at the end"}
+    titles |= {"bias_se": "its s.e.", "rms": "rms", "covers": "± 2 s.e. covers"}
+    return tab.renamed(table, titles | {"covers_se": "s.e. of that"})
+
+
+def _margins_exhibits(results: Results) -> list[Exhibit]:
+    def rows(s: Configuration, curves: Curves) -> Table:
+        own = tab.columns_under(curves, "zero_one")
+        return tab.mean_curves(own, ("truth", *s.ways, "train"), loss=s.loss, penalty=s.penalty)
+
+    def name(s: Configuration) -> str:
+        return f"margins-{s.rows.split()[0]}"
+
+    numbers = Exhibit("margins", _margins_table(results), _draw_margins)
+    return [numbers, *tab.exhibits_by_size(name, results, rows, _draw_margin_curves)]
+
+
+def _draw_margin_curves(table: Table) -> Figure:
+    figure, axes, contents = tab.pair_panels(table, sharey=True)
+    for ax, rows in contents:
+        for name in ("truth", *kinds.LABEL_WAYS, "train"):
+            tab.draw_curve(ax, rows, name)
+    tab.label_iterations(axes, "error rate")
+    return tab.share_legend(figure, axes, columns=3)
+
+
+def _draw_margins(table: Table) -> Figure:
+    """Draw root mean square errors of the estimates, and the coverage of their bands."""
+    first = tab.select(table, risk=kinds.RISKS[0], way=table[0]["way"])
+    figure, axes = tab.panels(1, 4, width=2.4, height=0.2 * len(first) + 0.8, sharey=True)
+    place = np.arange(len(first))
+    for k, risk in enumerate(kinds.RISKS):
+        rms, covers = axes[0, 2 * k : 2 * k + 2]
+        for way, marker, shift in zip(kinds.LABEL_WAYS, "osD", (-0.2, 0.0, 0.2), strict=True):
+            rows = tab.select(table, risk=risk, way=way)
+            style = {name: STYLES[way][name] for name in ("color", "label")}
+            style |= {"fmt": marker, "ms": 4, "lw": 1}
+            tab.error_bars(rms, rows, "rms", place + shift, **style)
+            tab.error_bars(covers, rows, "covers", place + shift, **style)
+        tab.nominal_band(covers.axvspan, table[0]["reps"], label=False)
+        rms.set_xlim(left=0)
+        covers.set_xlim(max(0.0, covers.get_xlim()[0]), 1.03)
+        rms.set_title(f"{RISK_TITLES[risk]}, estimation error", fontsize="small")
+        rms.set_xlabel("root mean square", fontsize="small")
+        covers.set_title(f"{RISK_TITLES[risk]}, coverage of ± 2 s.e.", fontsize="small")
+        covers.set_xlabel("share", fontsize="small")
+    labels = [f"{tab.size_label(row)}, {row['classes'].split()[0]}" for row in first]
+    tab.label_rows(axes[0, 0], labels)
+    return tab.share_legend(figure, axes)
+
+
+MARGINS = Study(
+    name="margins",
+    question="Do the estimates track the true error rate and loss of classifiers along the path? "
+    "(hinge, squared hinge, logistic; balanced and unbalanced classes)",
+    plan=_margins_plan,
+    exhibits=_margins_exhibits,
+    summary=_margins_summary,
+    full=Sizes(reps=50, n=(600,), p=(300, 900), iters=150),
+    quick=Sizes(reps=4, n=(200,), p=(100,), iters=60),
+)
+
+
+# Intervals: coverage and width of confidence intervals for coefficients
+
+#: Display names of scores, and styles of the coverage curves.
+SCORE_TITLES = {"known": "covariance", "nodewise": "node-wise lasso"}
+COVERAGE: dict[str, dict[str, Any]] = {
+    "zero": {"label": "zero coefficients", "color": BLUE, "ls": "-"},
+    "nonzero": {"label": "nonzero coefficients", "color": ORANGE, "ls": "--"},
+}
+
+
+def _intervals_plan(sizes: Sizes) -> list[Configuration]:
+    known = all_pairs(sizes, ("known",), designs=("gaussian", "uniform"))
+    # half as many rows, and p = n / 2
+    smaller = {(max(20, n // 2), max(4, n // 4)) for n in sizes.n}
+    shapes = [Sizes(sizes.reps, (n,), (p,), sizes.iters) for n, p in sorted(smaller)]
+    return known + [s for shape in shapes for s in all_pairs(shape, ("nodewise",))]
+
+
+def _intervals_table(results: Results) -> Table:
+    """Return a row for each configuration and type of scores."""
+    table = []
+    for s, columns in results.items():
+        for way in s.ways:
+            own, along = tab.columns_under(columns, way), slice(0, len(interval_times(s.iters)))
+            shortest, by_risk, last = -2, -1, along.stop - 1
+            row: Row = {"design": s.rows, "loss": s.loss, "penalty": s.penalty}
+            row |= {"n": s.n, "p": s.p, "reps": len(own["covers"]), "scores": way}
+            row["iterate"] = float(np.median(own["iterate"][:, shortest]))
+            row["iterate_by_risk"] = float(np.median(own["iterate"][:, by_risk]))
+            row["warned"] = float(own["warned"][:, along].mean())
+            for name in ("covers", *COVERAGE):
+                covered = own[name]
+                # average over iterates first, because those of one path are dependent
+                row |= tab.means(
+                    {
+                        name: covered[:, along].mean(axis=1),
+                        f"{name}_shortest": covered[:, shortest],
+                        f"{name}_by_risk": covered[:, by_risk],
+                    }
+                )
+                shares = covered[:, along].mean(axis=0)
+                row[f"{name}_lowest"] = float(shares.min())
+                row[f"{name}_highest"] = float(shares.max())
+            widths = own["width"]
+            row["width"] = float(widths[:, shortest].mean())
+            for name, place in (("of_last", last), ("of_by_risk", by_risk)):
+                row[f"width_{name}"] = float(np.median(widths[:, shortest] / widths[:, place]))
+            discoveries = ("false", "power", "any_false")
+            table.append(row | tab.means({name: own[name][:, shortest] for name in discoveries}))
+    return table
+
+
+def _intervals_summary(results: Results) -> Table:
+    table = _with_pairs(_intervals_table(results))
+    for row in table:
+        row["scores"] = SCORE_TITLES[row["scores"]]
+    names = ("design", "scores", "pair", "n", "p", "reps", "covers", "nonzero")
+    titles = {name: name for name in names}
+    titles |= {"covers_lowest": "lowest", "covers_highest": "highest", "iterate": "shortest"}
+    titles |= {"covers_shortest": "covers there", "nonzero_shortest": "nonzero there"}
+    titles |= {"width": "width", "width_of_last": "relative to last", "false": "FDR"}
+    titles |= {"power": "power", "any_false": "FWER", "covers_by_risk": "smallest risk"}
+    return tab.renamed(table, titles)
+
+
+def _intervals_exhibits(results: Results) -> list[Exhibit]:
+    def rows(s: Configuration, columns: Curves) -> Table:
+        """Return coverage and widths at each iteration; widths relative to the last iteration."""
+        own, times = tab.columns_under(columns, s.ways[0]), interval_times(s.iters)
+        own["width"] = own["width"] / own["width"][:, len(times) - 1, None]
+        labels = {"loss": s.loss, "penalty": s.penalty}
+        names = (*COVERAGE, "width")
+        return [
+            {**labels, "iterate": t, "reps": len(own["covers"])}
+            | tab.means({name: own[name][:, place] for name in names})
+            for place, t in enumerate(times)
+        ]
+
+    def name(s: Configuration) -> str:
+        return f"intervals-{s.ways[0]}-{s.rows}"
+
+    numbers = Exhibit("intervals", _intervals_table(results), _draw_intervals)
+    return [numbers, *tab.exhibits_by_size(name, results, rows, _draw_interval_curves)]
+
+
+def _draw_interval_curves(table: Table) -> Figure:
+    """Draw coverage along the path, and the width of the intervals below."""
+    losses, penalties = tab.distinct(table, "loss"), tab.distinct(table, "penalty")
+    shape = (2 * len(losses), len(penalties))
+    figure, axes = tab.panels(*shape, height=1.6, sharex=True, sharey="row")
+    times = tab.distinct(table, "iterate")[::2]
+    for k, loss in enumerate(losses):
+        for j, penalty in enumerate(penalties):
+            rows = tab.select(table, loss=loss, penalty=penalty)
+            covers, width = axes[2 * k, j], axes[2 * k + 1, j]
+            covers.set_title(pair_title(loss, penalty), fontsize="small")
+            covers.axhline(kinds.COEFFICIENT_LEVEL, color=GREY, lw=1)
+            for name, style in COVERAGE.items():
+                tab.draw_curve(covers, rows, name, **style)
+            label = "width relative to last iteration"
+            tab.draw_curve(width, rows, "width", color=GREY, label=label)
+        axes[2 * k, 0].set_ylabel("coverage", fontsize="small")
+        axes[2 * k + 1, 0].set_ylabel("width", fontsize="small")
+        axes[2 * k + 1, 0].set_ylim(bottom=0)
+    for ax in axes.flat:
+        ax.set_xscale("log")
+        ax.set_xticks(times, [str(t) for t in times])
+        ax.minorticks_off()
+    tab.label_iterations(axes)
+    return tab.share_legend(figure, axes)
+
+
+def _draw_intervals(table: Table) -> Figure:
+    """Draw coverage, widths and false discovery rate of each configuration."""
+    figure, axes = tab.panels(1, 3, width=3.2, height=0.2 * len(table) + 0.8, sharey=True)
+    covers, width, false = axes[0]
+    place = np.arange(len(table))
+    for (name, own), shift in zip(COVERAGE.items(), (-0.15, 0.15), strict=True):
+        style = {"fmt": "o", "color": own["color"], "ms": 3, "lw": 1, "label": own["label"]}
+        tab.error_bars(covers, table, f"{name}_shortest", place + shift, **style)
+    covers.axvline(kinds.COEFFICIENT_LEVEL, color=GREY, lw=1)
+    width.plot(tab.column(table, "width_of_last"), place, "D", color=BLUE, ms=3)
+    width.axvline(1, color=GREY, lw=1)
+    width.set_xlim(left=0)
+    tab.error_bars(false, table, "false", place, fmt="s", color=BLUE, ms=3, lw=1)
+    false.axvline(kinds.FDR, color=GREY, lw=1)
+    covers.set_title(
+        f"coverage of shortest {kinds.COEFFICIENT_LEVEL:.0%} intervals", fontsize="small"
+    )
+    width.set_title("width relative to last iteration", fontsize="small")
+    false.set_title(f"false discovery rate (nominal {kinds.FDR:.0%})", fontsize="small")
+    scores = SCORE_TITLES | {"known": ""}
+    labels = [f"{tab.size_label(r)}, {scores[r['scores']] or r['design']}" for r in table]
+    tab.label_rows(covers, labels)
+    return tab.share_legend(figure, axes)
+
+
+INTERVALS = Study(
+    name="intervals",
+    question="What are the coverage and width of confidence intervals for coefficients along the "
+    "path? (covariance known or unknown, Gaussian and uniform features)",
+    plan=_intervals_plan,
+    exhibits=_intervals_exhibits,
+    summary=_intervals_summary,
+    full=Sizes(reps=20, n=(2000,), p=(1000, 2400), iters=300),
+    quick=Sizes(reps=4, n=(400,), p=(200,), iters=60),
+)

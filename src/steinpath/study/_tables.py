@@ -1,0 +1,218 @@
+"""Tables of results, and common parts of the figures that are drawn from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import ndtr
+
+from steinpath._support.charts import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, YELLOW
+from steinpath.study._base import Exhibit, Results, Row, Table
+from steinpath.study._settings import Configuration, Curves, pair_title
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Name of each estimator, its name in tables and in figures, colour and line style: distinguishable
+# in greyscale and by colour-blind readers.
+_ESTIMATORS = (
+    ("truth", "R", "true risk $R$", BLACK, "-"),
+    ("tilde", "R̃", r"$\tilde R$, covariance known", BLUE, "--"),
+    ("hat", "R̂", r"$\hat R$", ORANGE, "-."),
+    ("scaled", "R̂, rows scaled", r"$\hat R$, row scale", GREEN, "--"),
+    ("audited", "R̂ audited", r"$\hat R$, audited", GREEN, "-"),
+    ("safe", "R̂ audited, auto", r"$\hat R$, audited, automatic row scale", BLUE, ":"),
+    ("mended", "audited by 64 rows", "audited with 64 rows", GREEN, "-"),
+    ("burman", "10-fold, Burman", "10-fold, Burman", PURPLE, ":"),
+    ("five", "5-fold", "5-fold", PURPLE, ":"),
+    ("ten", "10-fold", "10-fold", YELLOW, "--"),
+    ("loo", "leave-one-out", "leave-one-out", GREY, "-"),
+    ("train", "training error", "training error", GREY, ":"),
+)
+PLAIN = {name: plain for name, plain, *_ in _ESTIMATORS}
+STYLES: dict[str, dict[str, Any]] = {
+    name: {"label": label, "color": colour, "ls": ls, "lw": 1.6 if name == "truth" else 1.3}
+    for name, _, label, colour, ls in _ESTIMATORS
+}
+
+#: Nominal coverage of ± 2 standard errors.
+NOMINAL = float(1 - 2 * ndtr(-2))
+
+
+def mean_and_error(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean over the replications and its standard error."""
+    return values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(len(values))
+
+
+def centered(values: np.ndarray) -> np.ndarray:
+    """Subtract the risk of the zero prediction (iteration 0) in each replication."""
+    return np.asarray(values - values[:, :1])
+
+
+def inside(values: np.ndarray) -> np.ndarray:
+    """Return whether zero is within two standard errors of the mean over the replications."""
+    mean, error = mean_and_error(values)
+    return np.asarray(np.abs(mean) <= 2 * error)
+
+
+def means(columns: Curves) -> Row:
+    """Return the mean of each column over the replications, each followed by its s.e."""
+    row: Row = {}
+    for name, values in columns.items():
+        mean, error = mean_and_error(values)
+        row |= {name: float(mean), f"{name}_se": float(error)}
+    return row
+
+
+def mean_curves(curves: Curves, names: tuple[str, ...], **labels: Any) -> Table:
+    """Return rows with the mean over replications of each iterate's risks, and its s.e."""
+    columns = {name: mean_and_error(curves[name]) for name in names}
+    return [
+        labels
+        | {"iterate": t}
+        | {name: float(mean[t]) for name, (mean, _) in columns.items()}
+        | {f"{name}_se": float(error[t]) for name, (_, error) in columns.items()}
+        for t in range(curves[names[0]].shape[1])
+    ]
+
+
+def columns_under(columns: Curves, name: str) -> Curves:
+    """Return the columns whose names start with ``name_``, with this prefix removed."""
+    start = f"{name}_"
+    return {k.removeprefix(start): v for k, v in columns.items() if k.startswith(start)}
+
+
+def exhibits_by_size(
+    name: str | Callable[[Configuration], str],
+    results: Results,
+    rows: Callable[[Configuration, Curves], Table],
+    draw: Callable[[Table], Figure],
+) -> list[Exhibit]:
+    """Return an exhibit for each name, n and p, with the rows of all its configurations."""
+    tables: dict[str, Table] = {}
+    for config, curves in results.items():
+        own = name if isinstance(name, str) else name(config)
+        tables.setdefault(f"{own}-n{config.n}-p{config.p}", []).extend(rows(config, curves))
+    return [Exhibit(own, table, draw) for own, table in tables.items()]
+
+
+def renamed(table: Table, titles: dict[str, str]) -> Table:
+    """Return columns of a table, given by name, under their titles."""
+    return [{title: row[name] for name, title in titles.items()} for row in table]
+
+
+def select(table: Table, **values: Any) -> Table:
+    """Return the rows of a table with the given values."""
+    return [row for row in table if all(row[name] == value for name, value in values.items())]
+
+
+def column(table: Table, name: str) -> np.ndarray:
+    """Return one column of a table."""
+    return np.array([row[name] for row in table])
+
+
+def distinct(table: Table, *names: str) -> list[Any]:
+    """Return the distinct values of one or several columns, in order of appearance."""
+    values = [tuple(row[name] for name in names) for row in table]
+    return list(dict.fromkeys(v[0] if len(names) == 1 else v for v in values))
+
+
+def panels(
+    rows: int, columns: int, *, width: float = 2.7, height: float = 2.2, **options: Any
+) -> tuple[Figure, np.ndarray]:
+    """Create a figure with panels, and return their axes as a matrix."""
+    from steinpath.plots import import_pyplot
+
+    size = (width * columns, height * rows + 0.4)
+    figure, axes = import_pyplot().subplots(
+        rows, columns, figsize=size, layout="constrained", squeeze=False, **options
+    )
+    for ax in axes.flat:
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.tick_params(labelsize="small")
+    return figure, axes
+
+
+def pair_panels(
+    table: Table, **options: Any
+) -> tuple[Figure, np.ndarray, list[tuple[Axes, Table]]]:
+    """Create panels by loss (rows) and penalty (columns), each with its rows of the table."""
+    losses, penalties = distinct(table, "loss"), distinct(table, "penalty")
+    figure, axes = panels(len(losses), len(penalties), sharex=True, **options)
+    contents = []
+    for row, loss in zip(axes, losses, strict=True):
+        for ax, penalty in zip(row, penalties, strict=True):
+            ax.set_title(pair_title(loss, penalty), fontsize="small")
+            contents.append((ax, select(table, loss=loss, penalty=penalty)))
+    return figure, axes, contents
+
+
+def draw_curve(ax: Axes, rows: Table, name: str, **changes: Any) -> None:
+    """Draw a mean over replications against the iteration, with a ± 2 s.e. band."""
+    style = {**STYLES.get(name, {"lw": 1.3}), **changes}
+    t, mean, error = (column(rows, key) for key in ("iterate", name, f"{name}_se"))
+    ax.plot(t, mean, **style)
+    ax.fill_between(t, mean - 2 * error, mean + 2 * error, color=style["color"], alpha=0.2, lw=0)
+
+
+def error_bars(ax: Axes, table: Table, name: str, place: np.ndarray, **style: Any) -> None:
+    """Draw means ± 2 s.e. as horizontal bars."""
+    mean, error = column(table, name), column(table, f"{name}_se")
+    ax.errorbar(mean, place, xerr=2 * error, **style)
+
+
+def nominal_band(span: Callable[..., Any], reps: int, *, label: bool = True) -> None:
+    """Draw, with `axhspan` or `axvspan`, where coverage of ± 2 s.e. may lie by chance."""
+    chance = 2 * np.sqrt(NOMINAL * (1 - NOMINAL) / reps)
+    text = f"{NOMINAL:.1%}, ± 2 s.e. of {reps} replications" if label else None
+    high = min(1.0, NOMINAL + chance)
+    span(NOMINAL - chance, high, color=GREY, alpha=0.15, lw=0, label=text)
+
+
+def label_rows(ax: Axes, labels: list[str]) -> None:
+    """Label horizontal bars, one for each row of a table, the first on top."""
+    ax.set_yticks(np.arange(len(labels)), labels, fontsize="x-small")
+    ax.set_ylim(len(labels) - 0.5, -0.5)
+
+
+def size_label(row: Row) -> str:
+    """Return the display name of the pair of a row, and its n and p."""
+    return f"{pair_title(row['loss'], row['penalty'])} {row['n']}×{row['p']}"
+
+
+def label_iterations(axes: np.ndarray, ylabel: str = "") -> None:
+    """Label the x axes of the bottom panels, and the y axes of the first column."""
+    for ax in axes[-1]:
+        ax.set_xlabel("iteration", fontsize="small")
+    for ax in axes[:, 0] if ylabel else ():
+        ax.set_ylabel(ylabel, fontsize="small")
+
+
+def share_legend(figure: Figure, axes: np.ndarray, columns: int = 5) -> Figure:
+    """Draw one legend for all panels, below them; return the figure."""
+    handles: dict[str, Any] = {}
+    for ax in axes.flat:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    figure.legend(
+        list(handles.values()),
+        list(handles),
+        loc="outside lower center",
+        ncols=min(columns, len(handles)),
+        frameon=False,
+        fontsize="small",
+    )
+    return figure
+
+
+def around(ax: Axes, rows: Table, names: Iterable[str], beyond: float = 2.0) -> None:
+    """Set the y limits to show the curves except values far above their ends."""
+    curves = [column(rows, name) for name in names]
+    low = min(curve.min() for curve in curves)
+    later = max(np.quantile(curve, 0.98) for curve in curves)
+    span = later - low
+    top = min(max(curve.max() for curve in curves), later + beyond * span)
+    ax.set_ylim(low - 0.08 * span, top + 0.08 * span)
