@@ -59,10 +59,10 @@ def test_a_study_keeps_what_there_was_memory_for_and_goes_on_from_there(tmp_path
 
 
 def test_a_study_that_itself_has_no_memory_left_says_what_to_do(tmp_path, monkeypatch):
-    def none_left(folder, table):
+    def none_left(*arguments):
         raise MemoryError
 
-    monkeypatch.setattr(runner, "write_summary", none_left)
+    monkeypatch.setattr(runner, "write_tables", none_left)
     size = ["--n=40", "--p=20", "--n-iter=5", "--reps=2", "--jobs=1"]
     [line] = call("study", "risk", *size, "--out", tmp_path, code=1).stderr.splitlines()
     assert line.startswith("Error: not enough memory. Finished replications are kept:")

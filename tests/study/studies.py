@@ -5,12 +5,10 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 from threadpoolctl import threadpool_info
 
 from steinpath.study import STUDIES, Sizes
 from steinpath.study import _parallel as parallel
-from steinpath.study._store import Store
 
 SIZES = Sizes(reps=2, n=(40,), p=(20,), iters=5)
 
@@ -35,22 +33,19 @@ def tables(folder):
     return {str(file.relative_to(folder)): file.read_text() for file in Path(folder).rglob("*.csv")}
 
 
-def assert_same_parts(one, other):
+def columns(file):
+    """Return the columns of a replication, bit for bit."""
     import pyarrow.parquet
 
+    table = pyarrow.parquet.read_table(file)
+    return {name: table[name].to_numpy().tobytes() for name in table.column_names}
+
+
+def assert_same_parts(one, other):
     names = [file.name for file in part_files(one)]
     assert names == [file.name for file in part_files(other)]
     for name in names:
-        a, b = (pyarrow.parquet.read_table(Path(each, "parts", name)) for each in (one, other))
-        assert a.column_names == b.column_names
-        for column in a.column_names:
-            assert a[column].to_numpy().tobytes() == b[column].to_numpy().tobytes(), (name, column)
-
-
-def same_columns(one, other):
-    return list(one) == list(other) and all(
-        np.array_equal(one[name], other[name], equal_nan=True) for name in one
-    )
+        assert columns(Path(one, "parts", name)) == columns(Path(other, "parts", name)), name
 
 
 class Calls:
@@ -66,11 +61,6 @@ class Calls:
         self.jobs.append(job)
         self.fail(job)
         return self._really(config, seed)
-
-
-def has_parts(folder, study, sizes, seeds):
-    store = Store(folder)
-    return all(store.has(config, seed) for config in study.plan(sizes) for seed in seeds)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -107,14 +97,10 @@ def note_threads(folder, job):
     return result
 
 
-def other_code(job):
-    """Compute a replication as a worker with a different version of the package would."""
-    return _really(job)._replace(code="0" * 16)
-
-
-def other_versions(job):
-    """Compute a replication as a worker with a different version of NumPy would."""
-    return _really(job)._replace(versions='{"numpy": "1.0"}')
+def with_notes(job, **notes):
+    """Compute a replication as a worker with a different version of a package would."""
+    result = _really(job)
+    return result._replace(notes=result.notes | notes)
 
 
 def fail(job):

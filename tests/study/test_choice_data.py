@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import steinpath as sp
-from steinpath.study._choice_data import LAWS, SKEWED
+from steinpath.study._scenarios import CHOICE_SCENARIOS, SKEWED
 
 P = 20
 COVARIANCE = 0.5 ** np.abs(np.subtract.outer(np.arange(P), np.arange(P)))
@@ -23,14 +23,17 @@ NOISE = {
 }
 EVERY = pytest.mark.parametrize(
     ("rows", "noise"),
-    [*(("independent", noise) for noise in NOISE), *((rows, "normal") for rows in list(LAWS)[1:])],
+    [
+        *(("independent", noise) for noise in NOISE),
+        *((rows, "normal") for rows in list(CHOICE_SCENARIOS)[1:]),
+    ],
 )
 # coefficients with most of the signal and some noise
 NEARLY, INTERCEPT = COEF + 0.1 * np.sin(np.arange(P)), 0.3
 
 
 def given(rows, n, noise="normal", seed=0):
-    return LAWS[rows](n, P, noise, np.random.default_rng(seed))
+    return CHOICE_SCENARIOS[rows](n, P, noise, np.random.default_rng(seed))
 
 
 def assert_law(X, error, noise):
@@ -54,7 +57,7 @@ def test_a_row_has_the_law_of_the_model(rows, noise):
 
 
 def test_there_are_as_many_new_rows_as_asked_for():
-    for rows in LAWS:
+    for rows in CHOICE_SCENARIOS:
         for size in (1, 7, 50):
             X, y = given(rows, 40).new(size, np.random.default_rng(0))
             assert (X.shape, y.shape) == ((size, P), (size,))

@@ -15,7 +15,6 @@ from click.testing import CliRunner
 from steinpath import plots
 from steinpath.app.cli import main
 from steinpath.study import STUDIES
-from steinpath.study import _runner as runner
 from studies import Calls, part_files
 
 TINY = ["--n", "40", "--p", "20", "--n-iter", "5", "--reps", "2"]
@@ -97,9 +96,8 @@ def test_progress_the_table_and_the_files_are_printed(tmp_path):
     assert all(file.stat().st_size for file in files)
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_failures_are_printed_and_the_exit_code_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(runner, "write_figures", lambda folder, exhibits: [])
-
     def fail(job):
         if job.seed == 1 and job.config.penalty == "mcp":
             raise ValueError("[not] today")

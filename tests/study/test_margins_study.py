@@ -7,8 +7,7 @@ import pytest
 
 import steinpath as sp
 from steinpath.study import STUDIES, Configuration, Sizes, run_study
-from steinpath.study import _runner as runner
-from steinpath.study._replicate import check_curves, replicate
+from steinpath.study._replicate import replicate
 from studies import Calls, assert_same_parts
 
 WAYS = ("hat", "mended", "burman")
@@ -20,7 +19,6 @@ EVERY = pytest.mark.parametrize("config", [HINGE, LOGISTIC], ids=lambda s: s.los
 @EVERY
 def test_a_replication_is_what_a_user_would_do(config):
     found = replicate(config, 3)
-    check_curves(config, found)
     data, *streams = np.random.SeedSequence([3, 60, 12]).spawn(4)
     intercept = {"equal classes": 0.0, "unequal classes": 1.5}[config.rows]
     model = sp.simulate.label_model(12, intercept=intercept)
@@ -43,12 +41,6 @@ def test_a_replication_is_what_a_user_would_do(config):
             np.testing.assert_allclose(found[f"{name}_train"], risk.train, rtol=1e-9)
 
 
-def test_columns_that_are_missing_are_noticed():
-    found = replicate(LOGISTIC, 0)
-    with pytest.raises(ValueError, match="expected the columns"):
-        check_curves(LOGISTIC, {name: found[name] for name in list(found)[1:]})
-
-
 def test_a_way_does_not_depend_on_the_others():
     together = replicate(HINGE, 1)
     alone = replicate(replace(HINGE, ways=("burman",)), 1)
@@ -56,9 +48,9 @@ def test_a_way_does_not_depend_on_the_others():
         np.testing.assert_array_equal(together[name], values)
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_labels_are_classified_in_numpy_whatever_the_backend(tmp_path, monkeypatch):
     pytest.importorskip("torch")
-    monkeypatch.setattr(runner, "write_figures", lambda folder, exhibits: [])
     study = replace(STUDIES["margins"], plan=lambda sizes: [HINGE, LOGISTIC])
     sizes = Sizes(reps=2, n=(60,), p=(12,), iters=8)
     first = run_study(study, tmp_path / "one", sizes)

@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
 import pytest
 from rich.console import Console
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -21,16 +20,13 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import studies
 from steinpath.study import STUDIES, StudyError, run_study
 from steinpath.study import _parallel as parallel
-from steinpath.study import _runner as runner
 from steinpath.study._store import Store
-from studies import SIZES, TINY, Calls, part_files, tables
+from studies import SIZES, TINY, Calls, columns, part_files, tables
 
 RISK = STUDIES["risk"]
 
 
-@pytest.fixture(autouse=True)
-def _no_figures(monkeypatch):
-    monkeypatch.setattr(runner, "write_figures", lambda folder, exhibits: [])
+pytestmark = pytest.mark.usefixtures("no_figures")
 
 
 @pytest.fixture(scope="module")
@@ -42,28 +38,13 @@ def cluster():
         yield workers.scheduler_address
 
 
-@pytest.fixture(scope="module")
-def reference(tmp_path_factory):
-    """Folder of an undisturbed study."""
-    folder = tmp_path_factory.mktemp("reference")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runner, "write_figures", lambda folder, exhibits: [])
-        report = run_study(RISK, folder, SIZES)
-        run_study(TINY, folder, replace(SIZES, reps=4))
-    assert report.finished == report.total == 16
-    return folder
-
-
-def assert_same_study(folder, reference, study, seeds):
-    found, expected = tables(folder), tables(reference)
-    assert found == {name: expected[name] for name in expected if name.startswith(study.name)}
-    one, other = Store(folder), Store(reference)
+def assert_same_study(folder, finished, study, seeds):
+    expected = tables(finished / study.name)
+    assert tables(folder / study.name) == expected
+    one, other = Store(folder), Store(finished)
     for config in study.plan(SIZES):
         for seed in seeds:
-            a, b = one.read(config, [seed]), other.read(config, [seed])
-            assert list(a) == list(b)
-            for name in a:
-                assert np.array_equal(a[name], b[name], equal_nan=True), (config, seed, name)
+            assert columns(one.part(config, seed)) == columns(other.part(config, seed))
 
 
 # ------------------------------------------------------------------------------------------------
@@ -71,23 +52,19 @@ def assert_same_study(folder, reference, study, seeds):
 # ------------------------------------------------------------------------------------------------
 
 
-def test_processes_find_the_same_to_the_last_bit(tmp_path, reference):
-    report = run_study(RISK, tmp_path, SIZES, jobs=2)
+@pytest.mark.parametrize("where", ["processes", "cluster"])
+def test_processes_find_the_same_to_the_last_bit(tmp_path, finished, request, where):
+    address = request.getfixturevalue("cluster") if where == "cluster" else None
+    report = run_study(RISK, tmp_path, SIZES, jobs=2, cluster=address)
     assert report.finished == report.total == 16
-    assert_same_study(tmp_path, reference, RISK, (0, 1))
+    assert_same_study(tmp_path, finished, RISK, (0, 1))
 
 
-def test_a_cluster_finds_the_same_to_the_last_bit(tmp_path, reference, cluster):
-    report = run_study(RISK, tmp_path, SIZES, cluster=cluster)
-    assert report.finished == report.total == 16
-    assert_same_study(tmp_path, reference, RISK, (0, 1))
-
-
-def test_some_here_some_there(tmp_path, reference, cluster):
+def test_some_here_some_there(tmp_path, finished, cluster):
     run_study(TINY, tmp_path, SIZES, jobs=2)
     run_study(TINY, tmp_path, replace(SIZES, reps=3), cluster=cluster)
     run_study(TINY, tmp_path, replace(SIZES, reps=4))
-    assert_same_study(tmp_path, reference, TINY, range(4))
+    assert_same_study(tmp_path, finished, TINY, range(4))
 
 
 def test_a_replication_here_has_one_thread_for_the_while(tmp_path, monkeypatch):
@@ -131,7 +108,7 @@ def test_a_replication_that_fails_elsewhere_is_reported(tmp_path, monkeypatch, r
     assert failure.startswith("2 × KeyError: 'no such law' (in draw, line ")
 
 
-def test_a_process_that_dies_is_replaced(tmp_path, monkeypatch, reference):
+def test_a_process_that_dies_is_replaced(tmp_path, monkeypatch, finished):
     """Other replications are unaffected, and the failed one is computed later."""
     sizes = replace(SIZES, reps=4)
     with monkeypatch.context() as patch:
@@ -142,79 +119,60 @@ def test_a_process_that_dies_is_replaced(tmp_path, monkeypatch, reference):
     assert failure.startswith("1 × ")
     assert "died" in failure
     assert run_study(TINY, tmp_path, sizes).finished == 8
-    assert_same_study(tmp_path, reference, TINY, range(4))
+    assert_same_study(tmp_path, finished, TINY, range(4))
 
 
-@pytest.mark.slow
-def test_a_process_that_dies_once_costs_nothing(tmp_path, monkeypatch, reference):
+@pytest.mark.parametrize("where", [pytest.param("processes", marks=pytest.mark.slow), "cluster"])
+def test_a_worker_that_dies_once_costs_nothing(tmp_path, monkeypatch, finished, request, where):
+    address = request.getfixturevalue("cluster") if where == "cluster" else None
     marks, out = tmp_path / "marks", tmp_path / "out"
     marks.mkdir()
     monkeypatch.setattr(parallel, "in_worker", partial(studies.die_once, marks))
-    report = run_study(TINY, out, replace(SIZES, reps=4), jobs=2)
+    report = run_study(TINY, out, replace(SIZES, reps=4), jobs=2, cluster=address)
     assert list(marks.iterdir())
     assert (report.finished, report.total, report.failures) == (8, 8, [])
-    assert_same_study(out, reference, TINY, range(4))
+    assert_same_study(out, finished, TINY, range(4))
 
 
-@pytest.mark.slow
-def test_a_replication_that_kills_its_process_costs_no_other(tmp_path, monkeypatch):
-    monkeypatch.setattr(parallel, "in_worker", studies.die_always)
-    report = run_study(TINY, tmp_path, replace(SIZES, reps=40), jobs=2)
-    assert (report.finished, report.total) == (79, 80)
-    [failure] = report.failures
-    assert failure.startswith("1 × ")
-    assert "died" in failure
-
-
-def test_a_worker_of_a_cluster_that_dies_is_replaced(tmp_path, monkeypatch, reference, cluster):
-    marks, out = tmp_path / "marks", tmp_path / "out"
-    marks.mkdir()
-    monkeypatch.setattr(parallel, "in_worker", partial(studies.die_once, marks))
-    report = run_study(TINY, out, replace(SIZES, reps=4), cluster=cluster)
-    assert list(marks.iterdir())
-    assert (report.finished, report.total, report.failures) == (8, 8, [])
-    assert_same_study(out, reference, TINY, range(4))
-
-
-def test_a_connection_that_breaks_while_a_result_is_fetched(tmp_path, monkeypatch, cluster):
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [("result", (4, [])), ("exception", (0, ["4 × ValueError: not today"]))],
+)
+def test_after_a_lost_connection_the_rest_is_tried_again(
+    tmp_path, monkeypatch, cluster, method, expected
+):
     from distributed import Future
     from distributed.comm import CommClosedError
 
-    really, broken = Future.result, []
+    really, broken = getattr(Future, method), []
 
-    def result(self, *args, **options):
+    def breaks(self, *args, **options):
         if not broken:
             broken.append(self.key)
             raise CommClosedError("in <TCP (closed)>: Stream is closed")
         return really(self, *args, **options)
 
-    monkeypatch.setattr(Future, "result", result)
+    if method == "exception":
+        monkeypatch.setattr(parallel, "in_worker", studies.fail)
+    monkeypatch.setattr(Future, method, breaks)
     report = run_study(TINY, tmp_path, SIZES, cluster=cluster)
     assert broken
-    assert (report.finished, report.failures) == (4, [])
+    assert (report.finished, report.failures) == expected
 
 
-def test_a_connection_that_breaks_while_an_error_is_fetched(tmp_path, monkeypatch, cluster):
+def test_a_connection_that_is_lost_each_time_is_a_failure(tmp_path, monkeypatch, cluster):
     from distributed import Future
-    from distributed.comm import CommClosedError
 
-    really, broken = Future.exception, []
+    def breaks(self, *args, **options):
+        raise OSError("Stream is closed")
 
-    def exception(self, *args, **options):
-        if not broken:
-            broken.append(self.key)
-            raise CommClosedError("in <TCP (closed)>: Stream is closed")
-        return really(self, *args, **options)
-
-    monkeypatch.setattr(parallel, "in_worker", studies.fail)
-    monkeypatch.setattr(Future, "exception", exception)
+    monkeypatch.setattr(Future, "exception", breaks)
     report = run_study(TINY, tmp_path, SIZES, cluster=cluster)
-    assert broken
-    assert (report.finished, report.failures) == (0, ["4 × ValueError: not today"])
+    assert report.failures == [f"4 × the connection to the cluster {cluster} was lost"]
 
 
 def test_a_worker_with_other_code_ends_the_study(tmp_path, monkeypatch, cluster):
-    monkeypatch.setattr(parallel, "in_worker", studies.other_code)
+    monkeypatch.setattr(parallel, "in_worker", partial(studies.with_notes, code="0" * 16))
     with pytest.raises(StudyError, match="different version of steinpath"):
         run_study(TINY, tmp_path, SIZES, cluster=cluster)
     assert part_files(tmp_path) == []
@@ -225,7 +183,8 @@ def test_workers_with_other_versions_are_pointed_out(tmp_path, monkeypatch, clus
     console = Console(file=output, width=500)
     run_study(TINY, tmp_path, SIZES, cluster=cluster, console=console)
     assert "different versions" not in output.getvalue()
-    monkeypatch.setattr(parallel, "in_worker", studies.other_versions)
+    other = partial(studies.with_notes, versions='{"numpy": "1.0"}')
+    monkeypatch.setattr(parallel, "in_worker", other)
     run_study(TINY, tmp_path, replace(SIZES, reps=3), cluster=cluster, console=console)
     assert output.getvalue().count("computed with different versions") == 1
 
@@ -235,7 +194,7 @@ def test_workers_with_other_versions_are_pointed_out(tmp_path, monkeypatch, clus
 # ------------------------------------------------------------------------------------------------
 
 
-def test_a_cluster_on_this_machine_needs_no_port_of_its_own(tmp_path, reference):
+def test_a_cluster_on_this_machine_needs_no_port_of_its_own(tmp_path, finished):
     pytest.importorskip("distributed")
     with socket.socket() as taken, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -244,7 +203,7 @@ def test_a_cluster_on_this_machine_needs_no_port_of_its_own(tmp_path, reference)
             taken.listen()
         report = run_study(TINY, tmp_path, replace(SIZES, reps=4), cluster="1")
     assert report.finished == report.total == 8
-    assert_same_study(tmp_path, reference, TINY, range(4))
+    assert_same_study(tmp_path, finished, TINY, range(4))
     assert [str(each.message) for each in caught if "8787" in str(each.message)] == []
 
 
@@ -293,7 +252,7 @@ print("finished", report.finished, report.failures)
     assert "finished 4 []" in done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nonsense", "tcp://127.0.0.1"])
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nonsense", "tcp://127.0.0.1", "²"])
 def test_a_cluster_that_is_not_there(tmp_path, address):
     dask = pytest.importorskip("dask")
     pytest.importorskip("distributed")
@@ -314,34 +273,13 @@ def test_a_cluster_of_no_workers_is_refused(tmp_path, monkeypatch, cluster):
     assert not calls.jobs
 
 
-def test_digits_that_are_no_number_are_refused(tmp_path):
-    dask = pytest.importorskip("dask")
-    with (
-        dask.config.set({"distributed.comm.timeouts.connect": "500ms"}),
-        pytest.raises(StudyError, match="no workers at ²: "),
-    ):
-        run_study(TINY, tmp_path, SIZES, cluster="²")
-
-
-@pytest.mark.parametrize(
-    "content", ["", "{", "null", "[]", "3", '"text"', "{}", '{"id": 1}', "[" * 100_000, b"\xff"]
-)
+@pytest.mark.parametrize("content", ["", "{", "null", "[]", "3", "{}", '{"id": 1}'])
 def test_a_file_that_is_no_schedulers_is_refused(tmp_path, content):
     pytest.importorskip("distributed")
     file = tmp_path / "scheduler.json"
-    file.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(
-        StudyError, match=r"no workers at .*scheduler\.json: the scheduler file has no address"
-    ):
+    file.write_text(content)
+    with pytest.raises(StudyError, match=r"no workers at .*scheduler\.json: "):
         run_study(TINY, tmp_path, SIZES, cluster=str(file))
-
-
-@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
-def test_a_scheduler_file_that_is_no_file_is_not_waited_for(tmp_path, make):
-    pytest.importorskip("distributed")
-    make(tmp_path / "scheduler.json")
-    with pytest.raises(StudyError, match="the scheduler file does not exist"):
-        run_study(TINY, tmp_path, SIZES, cluster=str(tmp_path / "scheduler.json"))
 
 
 def test_a_scheduler_file_leads_to_its_cluster(tmp_path, cluster):

@@ -1,5 +1,6 @@
 """Tables and figures of studies, checked by independent computations or made-up columns."""
 
+import itertools
 import json
 import math
 from dataclasses import replace
@@ -10,11 +11,11 @@ import pytest
 from scipy import stats
 
 from steinpath.study import STUDIES, Sizes, run_study
-from steinpath.study._base import centered, inside, mean_and_error
-from steinpath.study._rates import slope
+from steinpath.study._paths import slope
 from steinpath.study._replicate import WATCHED, replicate
 from steinpath.study._scenarios import SCENARIOS
 from steinpath.study._settings import ALGORITHM, PAIRS, Configuration, interval_times, pair_title
+from steinpath.study._tables import centered, inside, mean_and_error
 
 mpl.use("agg")
 
@@ -80,7 +81,7 @@ def made_up_choices(config, reps, rng):
 
 
 def made_up_intervals(config, reps, rng):
-    (way,), shape = config.ways, (reps, config.entries)
+    (way,), shape = config.ways, (reps, len(interval_times(config.iters)) + 2)
     names = ("covers", "zero", "nonzero", "width", "warned", "false", "power", "any_false")
     columns = {f"{way}_{name}": rng.uniform(size=shape) for name in names}
     return columns | {f"{way}_iterate": rng.integers(1, 7, shape).astype(float)}
@@ -164,9 +165,6 @@ def test_the_papers_algorithm_and_sizes():
     for name in ("risk", "universality"):
         full = STUDIES[name].full
         assert (full.reps, full.n, full.p, full.iters) == (100, (2000,), (1000, 2400), 300)
-
-
-def test_titles_for_people():
     assert {pair: pair_title(*pair) for pair in PAIRS} == TITLES
 
 
@@ -174,16 +172,12 @@ def test_titles_for_people():
 def test_plans_of_the_papers_figures(name, designs):
     plan = STUDIES[name].plan(STUDIES[name].full)
     found = {(s.loss, s.penalty, s.p, s.rows) for s in plan}
-    rows = ("gaussian", "uniform")[:designs]
-    assert found == {(*pair, p, r) for pair in TITLES for p in (1000, 2400) for r in rows}
-    assert len(plan) == 16 * designs
+    assert found == {(*pair, p, r) for pair in TITLES for p in (1000, 2400) for r in BOTH[:designs]}
     for s in plan:
         assert s.noise == ("t2" if s.loss == "lad" else "normal")
         assert {"tilde", "hat"} <= set(s.ways)
-
-
-def test_the_gaussian_half_of_universality_is_the_study_of_risk():
-    half = [s for s in STUDIES["universality"].plan(SMALL["risk"]) if s.rows == "gaussian"]
+    # which share their replications
+    half = [s for s in STUDIES[name].plan(SMALL["risk"]) if s.rows == "gaussian"]
     assert [s.key for s in half] == [s.key for s in STUDIES["risk"].plan(SMALL["risk"])]
 
 
@@ -194,9 +188,6 @@ def test_plan_of_rates():
     assert len({s.iters for s in plan}) == 1
     with pytest.raises(ValueError, match="derives p from n"):
         STUDIES["rates"].sizes(p=(100,))
-
-
-def test_rates_need_two_sizes():
     with pytest.raises(ValueError, match="two"):
         STUDIES["rates"].plan(Sizes(reps=2, n=(40,), p=(), iters=3))
 
@@ -227,9 +218,7 @@ def test_plan_of_choice():
     lad = {("lad", 120, 60), ("lad", 100, 200), ("lad", 300, 150), ("lad", 1000, 500)}
     assert independent == lad | {("square_root", 100, 50), ("square_root", 400, 200)}
     for s in plan:
-        assert (s.penalty, s.iters) == ("lasso", 0)  # as many iterations as pay
-        assert s.kind == "choice"
-        assert s.entries == 1
+        assert (s.kind, s.penalty, s.iters) == ("choice", "lasso", 0)  # as many as pay
         if s.rows != "independent":
             assert (s.n, s.p, s.noise) == (300, 60, "normal")
     noises = {(s.loss, s.noise) for s in plan if s.rows == "independent"}
@@ -240,12 +229,8 @@ def test_plan_of_choice():
     assert ways.pop("time series") == ("rows", "time")
     assert set(ways) == {"clusters of 3", "clusters of 3 to 10", "clusters of 10"}
     assert set(ways.values()) == {("rows", "groups")}
-    with pytest.raises(ValueError, match="derives p from n"):
-        study.sizes(p=(100,))
-
-
-def test_other_sizes_of_choice_have_half_as_many_features():
-    plan = STUDIES["choice"].plan(Sizes(reps=2, n=(80,), p=(), iters=5))
+    # other sizes have half as many features
+    plan = study.plan(Sizes(reps=2, n=(80,), p=(), iters=5))
     found = {(s.loss, s.n, s.p, s.iters) for s in plan if s.rows == "independent"}
     assert found == {("lad", 80, 40, 5), ("square_root", 80, 40, 5)}
     assert {(s.n, s.p) for s in plan if s.rows != "independent"} == {(80, 16)}
@@ -254,17 +239,10 @@ def test_other_sizes_of_choice_have_half_as_many_features():
 def test_plan_of_margins():
     plan = STUDIES["margins"].plan(STUDIES["margins"].full)
     losses, classes = ("hinge", "squared_hinge", "logistic"), ("equal classes", "unequal classes")
-    assert {(s.loss, s.penalty, s.n, s.p, s.rows) for s in plan} == {
-        (loss, penalty, 600, p, rows)
-        for loss in losses
-        for penalty in ("lasso", "ridge")
-        for p in (300, 900)
-        for rows in classes
-    }
-    assert len(plan) == 24
+    expected = itertools.product(losses, ("lasso", "ridge"), (600,), (300, 900), classes)
+    assert {(s.loss, s.penalty, s.n, s.p, s.rows) for s in plan} == set(expected)
     for s in plan:
-        assert (s.iters, s.ways) == (150, ("hat", "mended", "burman"))
-        assert s.kind == "labels"
+        assert (s.kind, s.iters, s.ways) == ("labels", 150, ("hat", "mended", "burman"))
     assert plan[2].pair == "squared hinge–lasso"
 
 
@@ -280,7 +258,7 @@ def test_plan_of_intervals():
         (*pair, 1000, 500, "gaussian", ("nodewise",)) for pair in TITLES
     }
     for s in plan:
-        assert (s.kind, s.iters, s.entries) == ("intervals", 300, 11)
+        assert (s.kind, s.iters) == ("intervals", 300)
         assert s.noise == ("t2" if s.loss == "lad" else "normal")
     assert interval_times(300) == [5, 8, 14, 23, 39, 65, 108, 180, 300]
     assert interval_times(2) == [2]
@@ -320,21 +298,13 @@ def test_curves_of_risk():
     results = results_of("risk")
     exhibits = exhibits_of("risk", results)
     for s, columns in results.items():
-        table = rows_of(exhibits[f"risk-n{s.n}-p{s.p}"].table, loss=s.loss, penalty=s.penalty)
+        own = {"loss": s.loss, "penalty": s.penalty}
+        table = rows_of(exhibits[f"risk-n{s.n}-p{s.p}"].table, **own)
         assert len(table) == s.iters + 1
         check_curves(table, columns, ("truth", "tilde", "hat", "train"))
-
-
-def test_errors_of_risk():
-    results = results_of("risk")
-    exhibits = exhibits_of("risk", results)
-    for s, columns in results.items():
-        exhibit = exhibits[f"risk-errors-n{s.n}-p{s.p}"]
-        table = rows_of(exhibit.table, loss=s.loss, penalty=s.penalty)
-        away = {}
-        for way in ("tilde", "hat"):
-            error = columns[way] - columns["truth"]
-            away[way] = np.array([e - e[0] for e in error])
+        table = rows_of(exhibits[f"risk-errors-n{s.n}-p{s.p}"].table, **own)
+        errors = {way: columns[way] - columns["truth"] for way in ("tilde", "hat")}
+        away = {way: np.array([e - e[0] for e in error]) for way, error in errors.items()}
         check_curves(table, away, away)
 
 
@@ -403,16 +373,9 @@ def test_summary_of_universality():
         for name in ("truth", "tilde", "hat"):
             (row,) = rows_of(summary, pair=s.pair, p=s.p, curve=NAMES[name])
             a, b = gaussian[name], uniform[name]
-            overlap = [
-                max(
-                    a[:, t].mean() - 2 * stats.sem(a[:, t]), b[:, t].mean() - 2 * stats.sem(b[:, t])
-                )
-                <= min(
-                    a[:, t].mean() + 2 * stats.sem(a[:, t]), b[:, t].mean() + 2 * stats.sem(b[:, t])
-                )
-                for t in range(1, s.iters + 1)
-            ]
-            assert row["bands overlap"] == pytest.approx(np.mean(overlap))
+            low, high = ([c.mean(axis=0) + sign * stats.sem(c) for c in (a, b)] for sign in (-2, 2))
+            overlap = np.max(low, axis=0) <= np.min(high, axis=0)
+            assert row["bands overlap"] == pytest.approx(overlap[1:].mean())
             paired = np.abs(stats.ttest_rel(a, b).statistic[1:]) <= 2
             assert row["paired difference within 2 s.e."] == pytest.approx(paired.mean())
             relative = np.abs(b.mean(axis=0) / a.mean(axis=0) - 1).max()
@@ -485,21 +448,6 @@ def power_laws(sizes, exponents, noise=0.0):
     return results
 
 
-def test_rates_of_power_laws():
-    sizes = Sizes(reps=6, n=(100, 200, 400, 3200), p=(), iters=5)
-    summary = STUDIES["rates"].summary(power_laws(sizes, (-0.7, -0.2)))
-    assert len(summary) == 2 * 4
-    for pair in ("LAD–ridge", "LAD–lasso", "square root–ridge", "square root–lasso"):
-        tilde, hat = rows_of(summary, pair=pair)
-        assert [row["error"] for row in (tilde, hat)] == ["|R̃ − R|", "|R̂ − R|"]
-        assert [row["theorem"] for row in (tilde, hat)] == [-0.5, -0.25]
-        assert tilde["slope"] == pytest.approx(-0.7)
-        assert -0.7 < hat["slope"] < -0.2
-        for row in (tilde, hat):
-            assert row["s.e."] == pytest.approx(0, abs=1e-9)
-            assert row["n"] == "100…3200"
-
-
 def test_table_and_slopes_of_rates():
     sizes = Sizes(reps=6, n=(100, 200, 400, 3200), p=(), iters=5)
     results = power_laws(sizes, (-0.5, -0.25), noise=0.3)
@@ -559,19 +507,6 @@ def test_regret_by_hand():
     ]
     assert found["last", 1]["regret"] == pytest.approx(0.25)
     assert found["last", 1]["chosen"] == 3
-
-
-def test_regret_of_random_choices():
-    results = results_of("stopping")
-    summary = STUDIES["stopping"].summary(results)
-    for s, columns in results.items():
-        (row,) = rows_of(summary, pair=s.pair, p=s.p)
-        for way in s.ways:
-            regret = [
-                t[list(e).index(min(e))] / min(t) - 1
-                for t, e in zip(columns["truth"], columns[way], strict=True)
-            ]
-            assert row[NAMES[way]] == pytest.approx(100 * np.mean(regret))
 
 
 # ------------------------------------------------------------------------------------------------
@@ -656,9 +591,8 @@ def test_curves_of_mis_specified():
         assert {r["warned"] for r in table} == {columns["safe_warned"][:, 0].mean()}
 
 
-@pytest.mark.parametrize("iters", [200, 250])
-def test_long_curves_are_thinned_but_keep_their_ends(iters):
-    results = results_of("mis-specified", Sizes(reps=2, n=(40,), p=(8,), iters=iters))
+def test_long_curves_are_thinned_but_keep_their_ends():
+    results = results_of("mis-specified", Sizes(reps=2, n=(40,), p=(8,), iters=250))
     (exhibit,) = STUDIES["mis-specified"].exhibits(results)
     few = next(s for s in results if s.rows == "few rows")
     table = rows_of(exhibit.table, data="few rows", loss=few.loss)
@@ -721,45 +655,83 @@ def test_tables_are_plain(name):
         assert json.loads(json.dumps(table)) == table
 
 
-@pytest.mark.parametrize(
-    ("kind", "names"), [("risk-n", ("truth", "tilde", "hat")), ("risk-errors-n", ("tilde", "hat"))]
-)
-def test_figures_of_risk(kind, names):
-    exhibits = exhibits_of("risk", results_of("risk"))
-    found = [exhibit for name, exhibit in exhibits.items() if name.startswith(kind)]
-    assert len(found) == 2
-    for exhibit in found:
+CURVES = {
+    "risk-n": (("truth", "tilde", "hat"), ("loss", "penalty")),
+    "risk-errors": (("tilde", "hat"), ("loss", "penalty")),
+    "universality": (("truth", "tilde", "hat"), ("loss", "penalty", "design")),
+    "coverage": (("tilde", "hat", "audited"), ("loss", "penalty")),
+    "mis-specified": (("truth", "hat", "scaled", "safe"), ("loss", "penalty", "data")),
+    "margins-": (("truth", "hat", "mended", "burman", "train"), ("loss", "penalty")),
+    "intervals-": (("zero", "nonzero", "width"), ("loss", "penalty")),
+}
+
+
+@pytest.mark.parametrize("start", CURVES)
+def test_curves_and_bands_of_a_table_are_drawn(start):
+    names, keys = CURVES[start]
+    study = next(name for name in STUDIES if start.startswith(name))
+    exhibits = exhibits_of(study, results_of(study))
+    exhibits = [exhibit for name, exhibit in exhibits.items() if name.startswith(start)]
+    assert exhibits
+    for exhibit in exhibits:
         figure = drawn(exhibit)
-        assert [ax.get_title() for ax in figure.axes] == list(TITLES.values())
-        for ax, (loss, penalty) in zip(figure.axes, TITLES, strict=True):
-            rows = rows_of(exhibit.table, loss=loss, penalty=penalty)
-            t = column(rows, "iterate")
+        groups = {tuple(row[key] for key in keys) for row in exhibit.table}
+        for group in groups:
+            rows = rows_of(exhibit.table, **dict(zip(keys, group, strict=True)))
+            t, title = column(rows, "iterate"), pair_title(*group[:2])
             for name in names:
-                mean, error = column(rows, name), column(rows, f"{name}_se")
-                assert has_curve(ax, t, mean)
-                assert has_band(ax, t, mean - 2 * error, mean + 2 * error)
+                mean = column(rows, name)
+                (ax,) = (ax for ax in figure.axes if has_curve(ax, t, mean))
+                # a width is below its coverage
+                assert name == "width" or title in (ax.get_title(), ax.get_ylabel(), ylabel_of(ax))
+                if f"{name}_se" in rows[0]:
+                    error = 2 * column(rows, f"{name}_se")
+                    assert has_band(ax, t, mean - error, mean + error)
         assert len(figure.legends) == 1
-        assert len(figure.legends[0].get_texts()) == len(names)
-        labels = {ax.get_ylabel().split()[0] for ax in figure.axes if ax.get_ylabel()}
-        assert labels == {"absolute", "squared"}
 
 
-def test_figures_of_universality():
-    for exhibit in exhibits_of("universality", results_of("universality")).values():
-        figure = drawn(exhibit)
-        axes = np.array(figure.axes).reshape(4, 3)
-        assert [ax.get_title() for ax in axes[0]] == ["true risk $R$", r"$\tilde R$", r"$\hat R$"]
-        pairs = list(dict.fromkeys((r["loss"], r["penalty"]) for r in exhibit.table))
-        assert [ax.get_ylabel() for ax in axes[:, 0]] == [TITLES[pair] for pair in pairs]
-        for row, (loss, penalty) in zip(axes, pairs, strict=True):
-            for ax, name in zip(row, ("truth", "tilde", "hat"), strict=True):
-                assert len(ax.lines) == 2
-                for line, design in zip(ax.lines, ("gaussian", "uniform"), strict=True):
-                    rows = rows_of(exhibit.table, loss=loss, penalty=penalty, design=design)
-                    t, mean, error = (column(rows, k) for k in ("iterate", name, f"{name}_se"))
-                    np.testing.assert_allclose(line.get_xydata().T, [t, mean])
-                    assert line.get_label().lower().startswith(design)
-                    assert has_band(ax, t, mean - 2 * error, mean + 2 * error)
+def ylabel_of(ax):
+    """Return the label of the y axis of the first panel of a row."""
+    row = ax.get_subplotspec().rowspan
+    return next(
+        other.get_ylabel()
+        for other in ax.figure.axes
+        if other.get_subplotspec().rowspan == row and other.get_subplotspec().is_first_col()
+    )
+
+
+BARS = {
+    "choice": ("naive_bias", "honest_bias", "interval"),
+    "margins": ("rms", "covers"),
+    "intervals": ("zero_shortest", "nonzero_shortest", "false"),
+}
+
+
+@pytest.mark.parametrize("name", BARS)
+def test_bars_of_a_table_are_drawn(name):
+    exhibit = exhibits_of(name, results_of(name))[name]
+    figure = drawn(exhibit)
+    bars = {}
+    for ax in figure.axes:
+        for container in ax.containers:
+            points, _, (lines,) = container.lines
+            ends = np.array([segment[:, 0] for segment in lines.get_segments()])
+            bars[tuple(np.round(points.get_xdata(), 9))] = ends
+    for measure in BARS[name]:
+        risks = {(r.get("risk"), r.get("way")) for r in exhibit.table}
+        for risk, way in risks:
+            rows = [r for r in exhibit.table if (r.get("risk"), r.get("way")) == (risk, way)]
+            mean, error = column(rows, measure), 2 * column(rows, f"{measure}_se")
+            ends = bars[tuple(np.round(mean, 9))]
+            np.testing.assert_allclose(ends, np.transpose([mean - error, mean + error]))
+    labels = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    assert len(set(labels)) == len(labels) == len(exhibit.table) / len(risks)
+    for row, label in zip(exhibit.table[:: len(risks)], labels, strict=True):
+        assert label.startswith(f"{pair_title(row['loss'], row['penalty'])} {row['n']}×{row['p']}")
+        if name == "choice":
+            independent = row["data"] == "independent"
+            assert (row["noise"] if independent else row["data"]) in label
+            assert (f"{LEFT_OUT[row['left_out']]} held out" in label) is not independent
 
 
 def test_figure_of_rates():
@@ -773,7 +745,6 @@ def test_figure_of_rates():
     for ax, pair in zip(figure.axes, titles, strict=True):
         rows = [r for r in exhibit.table if TITLES[r["loss"], r["penalty"]] == pair]
         slopes = {row["error"]: row["slope"] for row in rows_of(summary, pair=pair)}
-        assert len(ax.containers) == 3
         for name, container in zip(("tilde", "hat", "gap"), ax.containers, strict=True):
             points, _, (bars,) = container.lines
             mean, error = column(rows, name), column(rows, f"{name}_se")
@@ -794,60 +765,40 @@ def test_figure_of_rates():
 def test_figures_of_stopping():
     exhibits = exhibits_of("stopping", results_of("stopping"))
     assert set(exhibits) == {"stopping-n40-p8", "stopping-n40-p12"}
-    for exhibit in exhibits.values():
-        figure = drawn(exhibit)
-        assert [ax.get_title() for ax in figure.axes] == list(TITLES.values())
-        for ax, (loss, penalty) in zip(figure.axes, TITLES, strict=True):
-            assert len(ax.containers) == 6
-            ways = ("hat", "audited", "tilde", "five", "ten", "loo")
-            for way, container in zip(ways, ax.containers, strict=True):
-                rows = rows_of(exhibit.table, loss=loss, penalty=penalty, way=way)
-                regret = 100 * column(rows, "regret")
-                assert container.lines[0].get_ydata() == pytest.approx([regret.mean()])
-                (segment,) = container.lines[2][0].get_segments()
-                assert np.ptp(segment[:, 1]) == pytest.approx(4 * stats.sem(regret))
-                assert any(
-                    len(xy) == len(regret) and np.allclose(xy[:, 1], regret) for xy in lines(ax)
-                )
-
-
-def test_figures_of_coverage():
-    (exhibit,) = STUDIES["coverage"].exhibits(results_of("coverage"))
+    exhibit = exhibits["stopping-n40-p8"]
     figure = drawn(exhibit)
     assert [ax.get_title() for ax in figure.axes] == list(TITLES.values())
     for ax, (loss, penalty) in zip(figure.axes, TITLES, strict=True):
-        rows = rows_of(exhibit.table, loss=loss, penalty=penalty)
-        for way in ("tilde", "hat", "audited"):
-            assert has_curve(ax, column(rows, "iterate"), column(rows, way))
+        ways = ("hat", "audited", "tilde", "five", "ten", "loo")
+        for way, container in zip(ways, ax.containers, strict=True):
+            rows = rows_of(exhibit.table, loss=loss, penalty=penalty, way=way)
+            regret = 100 * column(rows, "regret")
+            assert container.lines[0].get_ydata() == pytest.approx([regret.mean()])
+            (segment,) = container.lines[2][0].get_segments()
+            assert np.ptp(segment[:, 1]) == pytest.approx(4 * stats.sem(regret))
+            assert any(len(xy) == len(regret) and np.allclose(xy[:, 1], regret) for xy in lines(ax))
+
+
+def test_bands_of_nominal_coverage_are_drawn():
+    (exhibit,) = STUDIES["coverage"].exhibits(results_of("coverage"))
+    figure = drawn(exhibit)
     nominal = math.erf(math.sqrt(2))
-    (band,) = figure.axes[0].patches
-    low = nominal - 2 * math.sqrt(nominal * (1 - nominal) / 5)
-    assert band.get_extents().transformed(figure.axes[0].transData.inverted()).y0 == pytest.approx(
-        low, abs=1e-6
-    )
+    ax = figure.axes[0]
+    low = ax.patches[0].get_extents().transformed(ax.transData.inverted()).y0
+    assert low == pytest.approx(nominal - 2 * math.sqrt(nominal * (1 - nominal) / 5), abs=1e-6)
     assert "95.4%" in figure.legends[0].get_texts()[-1].get_text()
 
 
-def test_figure_of_mis_specified():
+def test_panels_of_mis_specified_show_warnings_and_the_ends_of_curves():
     (exhibit,) = STUDIES["mis-specified"].exhibits(results_of("mis-specified"))
     figure = drawn(exhibit)
-    kinds = list(dict.fromkeys((r["data"], r["loss"], r["penalty"]) for r in exhibit.table))
-    assert len(kinds) == 14
-    panels = {(ax.get_title(), ax.get_ylabel()): ax for ax in figure.axes}
-    assert len(panels) == len(kinds)
-    for data, loss, penalty in kinds:
-        rows = rows_of(exhibit.table, data=data, loss=loss, penalty=penalty)
-        shown = {"near-duplicate rows": "near-duplicate rows"}.get(data, data)
-        start = f"{shown}, n={rows[0]['n']}, p={rows[0]['p']}: "
-        (title,) = [
-            title
-            for title in panels
-            if title[0].startswith(start) and title[1] == TITLES[loss, penalty]
-        ]
-        assert title[0].removeprefix(start) == f"{100 * rows[0]['warned']:.0f}% warn"
-        ax, t = panels[title], column(rows, "iterate")
-        for name in ("truth", "hat", "scaled", "safe"):
-            assert has_curve(ax, t, column(rows, name))
+    assert len(figure.axes) == 14
+    for ax in figure.axes:
+        data, size, rest = ax.get_title().split(", ")
+        pair = next(pair for pair in TITLES if TITLES[pair] == ax.get_ylabel())
+        rows = rows_of(exhibit.table, data=data, loss=pair[0], penalty=pair[1])
+        assert size == f"n={rows[0]['n']}"
+        assert rest == f"p={rows[0]['p']}: {100 * rows[0]['warned']:.0f}% warn"
         low, high = ax.get_ylim()
         ends = [rows[-1][name] for name in ("truth", "hat", "scaled", "safe")]
         assert low < min(ends) <= max(ends) < high
@@ -878,41 +829,6 @@ def test_summary_of_margins():
                 assert row["s.e. of that"] == pytest.approx(stats.sem(within))
 
 
-def test_figures_of_margins():
-    results = results_of("margins")
-    exhibits = exhibits_of("margins", results)
-    numbers = exhibits.pop("margins")
-    assert set(exhibits) == {f"margins-{c}-n40-p{p}" for c in ("equal", "unequal") for p in (8, 12)}
-    figure = drawn(numbers)
-    assert [ax.get_title().split(",")[0] for ax in figure.axes] == [
-        *["error rate"] * 2,
-        "loss",
-        "loss",
-    ]
-    for ax, (risk, name) in zip(
-        figure.axes,
-        [(r, k) for r in ("zero_one", "matched") for k in ("rms", "covers")],
-        strict=True,
-    ):
-        for way, container in zip(("hat", "mended", "burman"), ax.containers, strict=True):
-            rows = rows_of(numbers.table, risk=risk, way=way)
-            np.testing.assert_allclose(container.lines[0].get_xdata(), column(rows, name))
-    labels = [text.get_text() for text in figure.axes[0].get_yticklabels()]
-    assert len(set(labels)) == len(results) == len(labels)
-    for s, columns in results.items():
-        exhibit = exhibits[f"margins-{s.rows.split()[0]}-n{s.n}-p{s.p}"]
-        rows = rows_of(exhibit.table, loss=s.loss, penalty=s.penalty)
-        names = ("truth", "hat", "mended", "burman", "train")
-        check_curves(rows, {name: columns[f"zero_one_{name}"] for name in names}, names)
-    for ax in (figure := drawn(exhibit)).axes:
-        found = [s for s in results if s.pair == ax.get_title()]
-        assert found
-        rows = rows_of(exhibit.table, loss=found[0].loss, penalty=found[0].penalty)
-        for name in names:
-            assert has_curve(ax, column(rows, "iterate"), column(rows, name))
-    assert len(figure.axes) == 6
-
-
 def test_summary_of_intervals():
     results = results_of("intervals")
     summary = STUDIES["intervals"].summary(results)
@@ -939,23 +855,21 @@ def test_summary_of_intervals():
             assert row[title] == pytest.approx(found[name][:, shortest].mean())
 
 
-def test_figures_of_intervals():
+def test_curves_of_margins_and_intervals():
+    results = results_of("margins")
+    exhibits = exhibits_of("margins", results)
+    classes = ("equal", "unequal")
+    curves = {f"margins-{c}-n40-p{p}" for c in classes for p in (8, 12)}
+    assert set(exhibits) == {"margins", *curves}
+    for s, columns in results.items():
+        table = exhibits[f"margins-{s.rows.split()[0]}-n{s.n}-p{s.p}"].table
+        rows = rows_of(table, loss=s.loss, penalty=s.penalty)
+        names = ("truth", "hat", "mended", "burman", "train")
+        check_curves(rows, {name: columns[f"zero_one_{name}"] for name in names}, names)
     results = results_of("intervals")
     exhibits = exhibits_of("intervals", results)
-    numbers = exhibits.pop("intervals")
     known = {f"intervals-known-{rows}-n40-p{p}" for rows in BOTH for p in (8, 12)}
-    assert set(exhibits) == {*known, "intervals-nodewise-gaussian-n20-p10"}
-    figure = drawn(numbers)
-    covers, width, false = figure.axes
-    for name, container in zip(("zero", "nonzero"), covers.containers, strict=True):
-        expected = column(numbers.table, f"{name}_shortest")
-        np.testing.assert_allclose(container.lines[0].get_xdata(), expected)
-    assert has_curve(width, column(numbers.table, "width_of_last"), np.arange(len(results)))
-    np.testing.assert_allclose(
-        false.containers[0].lines[0].get_xdata(), column(numbers.table, "false")
-    )
-    labels = [text.get_text() for text in covers.get_yticklabels()]
-    assert len(set(labels)) == len(results) == len(labels)
+    assert set(exhibits) == {"intervals", *known, "intervals-nodewise-gaussian-n20-p10"}
     times = interval_times(6)
     for s, columns in results.items():
         (way,) = s.ways
@@ -969,41 +883,6 @@ def test_figures_of_intervals():
             along = values[:, : len(times)]
             np.testing.assert_allclose(column(rows, name), along.mean(axis=0))
             np.testing.assert_allclose(column(rows, f"{name}_se"), stats.sem(along))
-    exhibit = exhibits["intervals-nodewise-gaussian-n20-p10"]
-    axes = np.reshape(drawn(exhibit).axes, (4, 4))
-    for row, loss in ((0, "lad"), (2, "square_root")):
-        for k, penalty in enumerate(("ridge", "lasso", "mcp", "scad")):
-            rows = rows_of(exhibit.table, loss=loss, penalty=penalty)
-            for place, name in ((row, "zero"), (row, "nonzero"), (row + 1, "width")):
-                assert has_curve(axes[place, k], column(rows, "iterate"), column(rows, name))
-            assert axes[row, k].get_title() == TITLES[loss, penalty]
-
-
-def test_figure_of_choice():
-    (exhibit,) = STUDIES["choice"].exhibits(results_of("choice"))
-    figure = drawn(exhibit)
-    bias, covers, interval = figure.axes
-    assert len(exhibit.table) == len(bias.get_yticks())
-    labels = [text.get_text() for text in bias.get_yticklabels()]
-    for row, label in zip(exhibit.table, labels, strict=True):
-        independent = row["data"] == "independent"
-        assert label.startswith(f"{TITLES[row['loss'], 'lasso']} {row['n']}×{row['p']}, ")
-        assert (row["noise"] if independent else row["data"]) in label
-        assert (f"{LEFT_OUT[row['left_out']]} held out" in label) is not independent
-    assert len(set(labels)) == len(labels)
-    for name, container in zip(("naive", "honest"), bias.containers, strict=True):
-        points, _, (bars,) = container.lines
-        mean, error = (column(exhibit.table, f"{name}_bias{end}") for end in ("", "_se"))
-        np.testing.assert_allclose(points.get_xdata(), mean)
-        ends = np.array([segment[:, 0] for segment in bars.get_segments()])
-        np.testing.assert_allclose(ends, np.transpose([mean - 2 * error, mean + 2 * error]))
-        share = column(exhibit.table, f"{name}_covers")
-        assert any(np.array_equal(xy[:, 0], share) for xy in lines(covers))
-    np.testing.assert_allclose(
-        interval.containers[0].lines[0].get_xdata(), column(exhibit.table, "interval")
-    )
-    texts = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert texts[:2] == ["not adjusted for selection", "adjusted for selection"]
 
 
 # ------------------------------------------------------------------------------------------------

@@ -12,10 +12,10 @@ import pytest
 import steinpath
 from steinpath._support import source_hash as module
 from steinpath._support.source_hash import NUMERICAL, hash_of, source_hash
-from steinpath.study import _versions as versions
+from steinpath.study import _store as store
 
 PACKAGE = Path(steinpath.__file__).parent
-HASHED = (*NUMERICAL, *(f"study/{name}.py" for name in versions._OWN))
+HASHED = (*NUMERICAL, *(f"study/{name}.py" for name in store.COMPUTING))
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def copy(tmp_path):
 
 def test_a_copy_has_the_same_hash(copy):
     expected = hash_of(copy, HASHED)
-    assert expected == source_hash(*HASHED) == versions.CODE
+    assert expected == source_hash(*HASHED) == store.CODE
     assert len(expected) == 16
     assert hash_of(copy, HASHED[::-1]) == expected
     for file in copy.rglob("*.py"):
@@ -45,17 +45,17 @@ def test_an_archive_has_the_same_hash(copy, tmp_path):
         for file in copy.rglob("*.py"):
             archive.write(file, file.relative_to(copy.parent))
     packed = zipfile.Path(tmp_path / "package.zip", "steinpath/")
-    assert hash_of(packed, HASHED) == versions.CODE
+    assert hash_of(packed, HASHED) == store.CODE
     # also when the package is imported from there
     script = (
         f"import sys; sys.path.insert(0, {str(tmp_path / 'package.zip')!r}); import steinpath; "
-        "from steinpath.study._versions import CODE; print(steinpath.__file__, CODE)"
+        "from steinpath.study._store import CODE; print(steinpath.__file__, CODE)"
     )
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     where, code = done.stdout.split()
     assert "package.zip" in where
-    assert code == versions.CODE
+    assert code == store.CODE
 
 
 @pytest.mark.parametrize("name", HASHED)
@@ -111,7 +111,7 @@ def imported(name):
 
 
 def test_all_that_replications_import_is_hashed():
-    left, seen = {"study/_replicate.py", "study/_batch.py"}, set()
+    left, seen = {"study/_replicate.py"}, set()
     while left:
         name = left.pop()
         seen.add(name)

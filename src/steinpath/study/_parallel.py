@@ -216,10 +216,13 @@ def connected(cluster: str, **options: Any) -> Iterator[Any]:
             "cluster must be the address of a scheduler, a scheduler file (.json), or a number of "
             f"workers of at least 1; got {cluster!r}"
         )
-    file = cluster if cluster.endswith(".json") else None
-    if file and not Path(file).is_file():  # for which the client would wait
-        raise StudyError(f"no workers at {file}: the scheduler file does not exist")
-    problem = ""
+    address, problem = cluster, ""
+    if cluster.endswith(".json"):  # a client would wait for a file that is missing
+        try:
+            address = json.loads(Path(cluster).read_bytes())["address"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            problem = f"the scheduler file has no address ({type(error).__name__}: {error})"
+            raise StudyError(f"no workers at {cluster}: {problem}") from None
     with ExitStack() as stack:
         try:
             if cluster.isdecimal():
@@ -232,11 +235,11 @@ def connected(cluster: str, **options: Any) -> Iterator[Any]:
                 workers = stack.enter_context(LocalCluster(**where, **size, **options))
                 client = Client(workers)
             else:
-                client = Client(scheduler_file=file) if file else Client(cluster)
+                client = Client(address)
             stack.enter_context(client)
             client.wait_for_workers(1, timeout=60)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            problem = f"{type(error).__name__}: {error}"
+        except (OSError, ValueError) as error:
+            problem = str(error)
         if problem:
             # A client that failed to connect closes when it is garbage-collected. That is safe
             # here, where nothing refers to it; while another client is being created, it would

@@ -94,7 +94,9 @@ def heavy_features(n: int, p: int, loss: Loss, noise: str, rng: Generator) -> Dr
 
     drawn = _of(_gaussian(p, noise), *rows(n), loss)
     criterion = resolve_test_loss(None, loss)
-    if isinstance(criterion, Criterion) and criterion.quadratic:  # which depends on the covariance only
+    if (
+        isinstance(criterion, Criterion) and criterion.quadratic
+    ):  # which depends on the covariance only
         return drawn
     fresh = _of(model, *rows(_ROWS), loss)  # no formula for the risk: use a large test set
     return drawn._replace(

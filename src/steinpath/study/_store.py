@@ -86,22 +86,21 @@ class Store:
 
     def read(self, config: Configuration, seeds: Sequence[int]) -> tuple[Curves, set[str]]:
         """Return stored replications, stacked to (replications, iterates), and their versions."""
-        parts = [self._read(self.part(config, seed)) for seed in seeds]
-        curves = {name: np.stack([part[name] for part, _ in parts]) for name in parts[0][0]}
-        return curves, {notes[b"versions"].decode() for _, notes in parts}
+        parts, versions = zip(*(self._read(self.part(config, seed)) for seed in seeds), strict=True)
+        return {name: np.stack([part[name] for part in parts]) for name in parts[0]}, {*versions}
 
-    def _read(self, file: Path) -> tuple[Curves, dict[bytes, bytes]]:
+    def _read(self, file: Path) -> tuple[Curves, str]:
         try:
             table = self._arrow.parquet.read_table(file, use_threads=False)
             curves = {name: table[name].to_numpy() for name in table.column_names}
-            notes = dict(table.schema.metadata or {})
-            if notes.get(b"sha256") != _digest(curves).encode():
+            notes = table.schema.metadata or {}
+            if notes[b"sha256"] != _digest(curves).encode():
                 raise ValueError("checksum mismatch")
+            return curves, notes[b"versions"].decode()
         except (OSError, ValueError, KeyError, self._arrow.ArrowException) as error:
             raise StudyError(
                 f"{file} is damaged ({error}); delete it and run the same command again"
             ) from None
-        return curves, notes
 
 
 def _digest(curves: Curves) -> str:

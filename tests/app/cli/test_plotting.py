@@ -89,6 +89,6 @@ def test_a_figure_that_cannot_be_written_is_no_fault_of_the_plot(tmp_path, monke
     monkeypatch.setattr(plots, "save", full)
     result = call(*COMMANDS["demo"], code=1)
     assert result.stderr.startswith("Error: cannot write x.png: No space left on device")
-    monkeypatch.setattr(_output, "write_bytes", full)
+    monkeypatch.setattr(_output.files, "write_bytes", full)
     result = call(*COMMANDS["study"], code=1)
     assert "No space left on device" in result.stderr
