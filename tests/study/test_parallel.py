@@ -122,7 +122,7 @@ def test_a_process_that_dies_is_replaced(tmp_path, monkeypatch, finished):
     assert_same_study(tmp_path, finished, TINY, range(4))
 
 
-@pytest.mark.parametrize("where", [pytest.param("processes", marks=pytest.mark.slow), "cluster"])
+@pytest.mark.parametrize("where", ["processes", "cluster"])
 def test_a_worker_that_dies_once_costs_nothing(tmp_path, monkeypatch, finished, request, where):
     address = request.getfixturevalue("cluster") if where == "cluster" else None
     marks, out = tmp_path / "marks", tmp_path / "out"
