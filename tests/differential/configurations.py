@@ -12,6 +12,8 @@ from scipy import sparse
 import reference
 import steinpath as sp
 from reference import Reference, Term
+from steinpath.problem._losses import LOSSES as LOSS_CLASSES
+from steinpath.problem._penalties import PENALTIES as PENALTY_CLASSES
 
 LOSSES = {
     "lad": lambda rng: {},
@@ -24,17 +26,6 @@ LOSSES = {
     "squared_hinge": lambda rng: _class_weights(rng),
     "logistic": lambda rng: _class_weights(rng),
 }
-LOSS_CLASSES = {
-    "lad": sp.LAD,
-    "square_root": sp.SquareRoot,
-    "quantile": sp.Quantile,
-    "huber": sp.Huber,
-    "epsilon_insensitive": sp.EpsilonInsensitive,
-    "squared": sp.Squared,
-    "hinge": lambda low, high: sp.Hinge({-1: low, 1: high}),
-    "squared_hinge": lambda low, high: sp.SquaredHinge({-1: low, 1: high}),
-    "logistic": lambda low, high: sp.Logistic({-1: low, 1: high}),
-}
 SMOOTH = ("huber", "squared", "squared_hinge", "logistic")
 PENALTIES = {
     "lasso": lambda rng: {},
@@ -45,15 +36,6 @@ PENALTIES = {
     "group_lasso": lambda rng: {},
     "none": lambda rng: {},
 }
-PENALTY_CLASSES = {
-    "lasso": sp.Lasso,
-    "ridge": sp.Ridge,
-    "elastic_net": sp.ElasticNet,
-    "mcp": sp.MCP,
-    "scad": sp.SCAD,
-    "group_lasso": sp.GroupLasso,
-    "none": sp.NoPenalty,
-}
 CONVEX = {*PENALTIES} - {"mcp", "scad"}
 RECURSIONS = {
     sp.ChambollePock: reference.chambolle_pock,
@@ -62,6 +44,13 @@ RECURSIONS = {
     sp.ProximalGradient: reference.proximal_gradient,
     sp.FISTA: reference.fista,
 }
+
+
+def _of_package(loss):
+    kind, parameters = LOSS_CLASSES[loss.name], loss.parameters
+    if kind.margin:
+        return kind({-1: parameters["low"], 1: parameters["high"]})
+    return kind(**parameters)
 
 
 def _class_weights(rng):
@@ -115,7 +104,7 @@ class Configuration:
         return sp.run(
             X,
             problem.y,
-            LOSS_CLASSES[loss.name](**loss.parameters),
+            _of_package(loss),
             PENALTY_CLASSES[penalty.name](**how),
             self.algorithm,
             n_iter=n_iter or self.n_iter,

@@ -289,19 +289,3 @@ def test_proximal_maps_of_the_reference_minimise(kind):
 
             found = maps[name](z, step, **parameters)
             assert found == pytest.approx(minimiser(cost, z), abs=1e-6), (name, z, step, parameters)
-
-
-def test_proximal_maps_of_norms_minimise():
-    """By the optimality condition: z - x is step times the gradient of the norm at x."""
-    rng = np.random.default_rng(0)
-    groups, z = np.array([0, 1, 0, 1, 2, 2]), 4 * rng.standard_normal(6)
-    term = reference.Term("group_lasso", lam=0.7, weights=np.array([1.0, 0.5, 9.0]), groups=groups)
-    x = reference.penalty_prox(term, z, 0.8)
-    for k, weight in enumerate(term.weights):
-        own, force = groups == k, 0.8 * 0.7 * weight
-        if k == 2:
-            assert (x[own] == 0).all()
-            assert np.linalg.norm(z[own]) <= force
-        else:
-            gradient = x[own] / np.linalg.norm(x[own])
-            np.testing.assert_allclose(z[own] - x[own], force * gradient)

@@ -8,14 +8,12 @@ import pytest
 from backends import everywhere, on_backend, sp
 from formal import vector_maps
 from problems import ALGORITHM_EXAMPLES, PENALTY_EXAMPLES, SOME_LOSSES, draw, draw_for, handles
-from steinpath.engine import _basis as basis
 from steinpath.engine import _compression as compression
 from steinpath.engine import _shortcuts as shortcuts
 from steinpath.engine import _tangents as tangents
 from steinpath.engine import _traces as corrections
-from steinpath.engine._basis import RANK_TOL
 from steinpath.engine._batch import Batch
-from steinpath.engine._compression import allocate
+from steinpath.engine._compression import RANK_TOL, allocate
 from steinpath.risk import _methods as methods
 from steinpath.risk._options import RiskOptions as _RiskOptions
 
@@ -30,7 +28,7 @@ Compression, ProbeColumns, Linearization, GramLinearization, batch_of = map(
     ),
 )
 compress, follow, probe_columns = map(
-    on_backend, (basis.compress, compression.follow, compression.probe_columns)
+    on_backend, (compression.compress, compression.follow, compression.probe_columns)
 )
 Feed, responses = map(on_backend, (tangents.Feed, tangents.responses))
 Stream, impulse_responses = map(on_backend, (corrections._Stream, corrections._responses))

@@ -7,7 +7,7 @@ from scipy import sparse
 import steinpath as sp
 from backends import OTHERS
 from problems import PENALTY_EXAMPLES, Products, draw
-from steinpath.engine._start import RATIOS
+from steinpath.engine._run import RATIOS
 
 SEARCHES = [
     sp.ChambollePock(ratio="auto"),

@@ -93,18 +93,6 @@ def test_gradient_of_a_smooth_loss_is_that_of_its_value(loss):
 
 
 @everywhere
-@by_name(LOSS_EXAMPLES)
-def test_unsmoothed_gradient_is_a_subgradient(loss):
-    loss = seen(loss)
-    rng = np.random.default_rng(3)
-    r = rng.standard_normal(6)
-    r[0] = 0.0
-    for _ in range(100):
-        other = r + rng.standard_normal(6)
-        assert loss.value(other) >= loss.value(r) + loss.gradient(r) @ (other - r) - 1e-12
-
-
-@everywhere
 def test_lad_dual_map_is_the_clip_and_square_root_dual_map_the_projection():
     """The paper's Table 1, which the code does not contain."""
     w = np.random.default_rng(4).standard_normal(9) * 0.5
@@ -133,13 +121,6 @@ def test_location_is_the_best_constant(loss, n):
     constants = np.linspace(y.min(), y.max(), 20_001)
     best = loss.value(y[:, None] - constants).min()
     assert loss.value(y - loss.location(y)) <= best + 1e-12
-
-
-@everywhere
-def test_location_of_lad_is_the_median():
-    y = np.random.default_rng(6).standard_normal(8)
-    assert sp.LAD().location(y) == pytest.approx(np.median(y))
-    assert sp.LAD().location(y[:7]) == np.median(y[:7])
 
 
 @everywhere
@@ -189,18 +170,6 @@ def test_limits_agree():
     np.testing.assert_allclose(near, sp.LAD().hessian(np.zeros(3), 1.0).entries)
 
 
-@everywhere
-@by_name(LOSS_EXAMPLES)
-def test_columns_are_independent(loss):
-    loss = seen(loss)
-    r = np.random.default_rng(8).standard_normal((6, 3))
-    for j in range(3):
-        np.testing.assert_allclose(loss.value(r)[j], loss.value(r[:, j]))
-        np.testing.assert_allclose(
-            loss.gradient(r, 0.7)[:, j], loss.gradient(r[:, j], 0.7), atol=1e-15
-        )
-
-
 # ------------------------------------------------------------------------------------------------
 # Rows that count unequally, rows that are elsewhere, and rows that are left out
 # ------------------------------------------------------------------------------------------------
@@ -232,18 +201,6 @@ def test_counts_are_copies(loss, step):
         np.testing.assert_allclose(
             loss.prox(r, step, rows)[COPIED], loss.prox(r[COPIED], root * step), atol=1e-15
         )
-
-
-@everywhere
-@by_name(LOSS_EXAMPLES)
-def test_weights_of_one_change_nothing(loss):
-    loss, r = seen(loss), np.linspace(-2, 3, 7)
-    for rows in (Rows(7), Rows(7, np.ones(7))):
-        np.testing.assert_allclose(loss.value(r, rows), loss.value(r))
-        for step in (0.0, 0.3):
-            np.testing.assert_allclose(loss.gradient(r, step, rows), loss.gradient(r, step))
-            found, expected = loss.hessian(r, step, rows), loss.hessian(r, step)
-            np.testing.assert_allclose(found(np.eye(7)), expected(np.eye(7)), atol=1e-15)
 
 
 @everywhere
@@ -304,23 +261,6 @@ def test_blocks_of_rows_are_parts_of_the_whole(loss, step):
         np.testing.assert_allclose(own(block[:, None, :])[:, 0, :], expected)
 
 
-@by_name(LOSS_EXAMPLES)
-@pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("count", [4, 9], ids=["of the kept", "of all"])
-def test_rows_left_out_do_not_matter(loss, step, count):
-    """As in folds, where ``count`` is that of the rows that are kept, or in leave-one-out."""
-    kept, total = 4, 9
-    rng = np.random.default_rng(12)
-    residual, block = rng.standard_normal(total), rng.standard_normal((total, 3))
-    r, own, rows = residual[:kept], block[:kept], Rows(count, 1.0 * (np.arange(total) < kept))
-    np.testing.assert_allclose(loss.value(residual, rows), loss.value(r, Rows(count)))
-    for at in (step, 0.0):
-        gradient, hessian = (f(r, at, Rows(count)) for f in (loss.gradient, loss.hessian))
-        np.testing.assert_allclose(loss.gradient(residual, at, rows)[:kept], gradient)
-        found = loss.hessian(residual, at, rows)(block)[:kept]
-        np.testing.assert_allclose(found, hessian(own), atol=1e-15)
-
-
 @everywhere
 @by_name(LOSS_EXAMPLES)
 @pytest.mark.parametrize("step", STEPS)
@@ -344,38 +284,9 @@ def test_members_with_rows_and_steps_of_their_own(loss, step):
         np.testing.assert_allclose(tangents[here, k, :], expected, atol=1e-14)
 
 
-def test_sums_over_rows():
-    rng = np.random.default_rng(14)
-    weights, other = np.array([0.0, 1.0, 2.0, 0.5]), np.array([1.0, 0.0, 1.0, 1.0])
-    v, block = rng.standard_normal(4), rng.standard_normal((4, 2, 3))
-    single = Rows(4, weights)
-    np.testing.assert_allclose(single.total(v), weights @ v)
-    np.testing.assert_allclose(single.inner(v, block[:, 0, :]), (weights * v) @ block[:, 0, :])
-    several = Rows(4, np.stack([weights, other], axis=1)[:, :, None])
-    total, inner = several.total(block), several.inner(block[:, :, :1], block)
-    for k, own in enumerate((weights, other)):
-        np.testing.assert_allclose(total[k], own @ block[:, k, :])
-        np.testing.assert_allclose(inner[k], (own * block[:, k, 0]) @ block[:, k, :])
-    assert Rows(9).root == 3
-    np.testing.assert_allclose(Rows(np.array([[4.0], [9.0]])).root, [[2.0], [3.0]])
-    assert several.total(block, keepdims=True).shape == (1, 2, 3)
-
-
 # ------------------------------------------------------------------------------------------------
 # Conjugates
 # ------------------------------------------------------------------------------------------------
-
-
-@everywhere
-@by_name(SEPARABLE)
-def test_conjugates_are_largest_differences_on_a_grid(loss):
-    loss = seen(loss)
-    grid = np.linspace(-50, 50, 200_001)
-    values = loss.rho(grid)
-    # derivatives of margin losses are between 0 and 1
-    for w in (0.0, 0.1, 0.29, 0.7, 0.98) if loss.margin else (-0.6, -0.3, 0.0, 0.1, 0.29):
-        expected = np.max(w * grid - values)
-        np.testing.assert_allclose(loss.rho_conjugate(np.array([w])), expected, atol=1e-6)
 
 
 @everywhere
@@ -397,24 +308,6 @@ def test_fenchels_inequality_is_an_equality_at_gradients(loss, weighted):
     assert np.all(
         loss.value(r, rows) + loss.conjugate(others, rows) >= rows.total(others * r) - 1e-12
     )
-
-
-@by_name({k: v for k, v in LOSS_EXAMPLES.items() if k not in ("squared", "squared_hinge")})
-def test_beyond_the_gauge_conjugates_are_infinite(loss):
-    w = np.random.default_rng(0).standard_normal(9)
-    w = np.abs(w) if loss.margin else w  # no multiple of others would do
-    w = 1.01 * w / loss.gauge(w)
-    assert loss.gauge(w) == pytest.approx(1.01)
-    r = 1e6 * (w if isinstance(loss, sp.SquareRoot) else _at_the_largest(w, loss))
-    assert w @ r - loss.value(r) > 100
-
-
-def _at_the_largest(w, loss):
-    """A residual of one row alone: that whose entry of w is the furthest beyond the limit."""
-    r = np.zeros(9)
-    row = np.argmax([loss.gauge(np.where(np.arange(9) == k, w, 0.0)) for k in range(9)])
-    r[row] = np.sign(w[row])
-    return r
 
 
 # ------------------------------------------------------------------------------------------------

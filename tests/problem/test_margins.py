@@ -1,7 +1,6 @@
 """Margin losses and test losses of labels: against many digits, brute force and scikit-learn."""
 
 import math
-from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -93,47 +92,6 @@ def test_logistic_proximal_maps_to_many_digits(step, dtype):
         )
 
 
-@BOTH_TYPES
-@pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("loss", [HINGE, SQUARED_HINGE], ids=lambda loss: loss.name)
-def test_hinge_proximal_maps_in_fractions(loss, step, dtype):
-    """With the derivative g found, x = r - step g is where g is a derivative of the loss."""
-    r = RESIDUALS.astype(dtype)
-    eps, step = float(np.finfo(dtype).eps), float(dtype(step))
-    found = loss.gradient(r, step, Rows(1))
-    assert found.dtype == dtype
-    for r_i, g in zip(r, found, strict=True):
-        x = float(Fraction(float(r_i)) - Fraction(step) * Fraction(float(g)))
-        rounding = 4 * eps * (abs(float(r_i)) + step)
-        assert 0 <= g <= (1 if loss == HINGE else math.inf)
-        if loss == SQUARED_HINGE:
-            assert float(g) == pytest.approx(max(x, 0.0), abs=4 * eps * abs(float(r_i)))
-        elif g == 0:
-            assert x <= rounding
-        elif g == 1:
-            assert x >= -rounding
-        else:
-            assert abs(x) <= rounding
-
-
-@everywhere
-@BOTH
-@pytest.mark.parametrize("step", [0.05, 1.0, 20.0])
-def test_proximal_maps_of_labels_minimise(loss, step):
-    """By search, row by row, with labels and class weights."""
-    r = np.array([-3.0, -0.4, 0.1, 0.9, 1.4, 2.5, 6.0])
-    found = seen(loss).prox(r, step, Rows(7, labels=LABELS))
-    for r_i, y, x in zip(r, LABELS, found, strict=True):
-
-        def cost(x, r_i=r_i, y=y):
-            return step / math.sqrt(7) * by_hand(loss, y, y - x) + (x - r_i) ** 2 / 2
-
-        bounds = (r_i - 25 * step, r_i + 25 * step)
-        best = minimize_scalar(cost, bounds=bounds, method="bounded", options={"xatol": 1e-12})
-        assert cost(x) <= best.fun + 1e-12
-        assert x == pytest.approx(best.x, abs=1e-4)
-
-
 # ------------------------------------------------------------------------------------------------
 # Values, gradients and Hessians
 # ------------------------------------------------------------------------------------------------
@@ -197,21 +155,6 @@ def test_labels_and_weights_of_members_and_counts(loss, step):
         np.testing.assert_allclose(value[k, 0], expected)
         np.testing.assert_allclose(gradient[:, k, 0], loss.gradient(alone, step, own))
         np.testing.assert_allclose(tangents[:, k, :], loss.hessian(alone, step, own)(block[:, k]))
-
-
-@EVERY
-def test_losses_agree_with_each_other(loss):
-    """Class weights of one are none, and without labels all rows are of the class 1."""
-    r = np.linspace(-2, 3, 7)
-    same = type(loss)(class_weight={-1: 1.0, 1: 1})
-    assert same.weights is None
-    rows = Rows(7, labels=np.ones(7))
-    np.testing.assert_array_equal(loss.value(r), same.value(r, rows))
-    np.testing.assert_array_equal(loss.gradient(r, 0.3), same.gradient(r, 0.3, rows))
-    # the hinge loss is the limit of quantile losses
-    if loss == HINGE:
-        near = sp.Quantile(math.nextafter(1.0, 0.0))
-        np.testing.assert_allclose(loss.gradient(r, 0.3), near.gradient(r, 0.3), atol=1e-14)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -278,24 +221,6 @@ def test_conjugates_are_largest_differences(loss):
 # ------------------------------------------------------------------------------------------------
 # Class weights
 # ------------------------------------------------------------------------------------------------
-
-
-@EVERY
-@pytest.mark.parametrize("intercept", [False, True], ids=["plain", "intercept"])
-def test_class_weights_are_weights_of_rows(loss, intercept):
-    """In the limit: on the way, rows that count unequally have other means and steps."""
-    X, y, _ = draw(40, 6)
-    y = responses(loss, y)
-    high = 2.0
-    low = (40 - high * (y > 0).sum()) / (y < 0).sum()  # weights of mean 1
-    n_iter = 1500 if loss == HINGE else 400
-    how = {"penalty": sp.ElasticNet(0.6), "n_iter": n_iter, "fit_intercept": intercept}
-    weighted = type(loss)(class_weight={-1: low, 1: high})
-    found = sp.run(X, y, weighted, **how)
-    expected = sp.run(X, y, loss, **how, sample_weight=np.where(y > 0, high, low))
-    np.testing.assert_allclose(found.objective[-1], expected.objective[-1], rtol=1e-5)
-    np.testing.assert_allclose(found.coef[-1], expected.coef[-1], atol=2e-3)
-    assert np.abs(found.coef[-1] - sp.run(X, y, loss, **how).coef[-1]).max() > 0.02
 
 
 @EVERY
@@ -504,7 +429,3 @@ def test_risks_differ_by_no_more_than_the_bound(name, weights):
         assert abs(risks[0] - risks[1]) <= bound * (1 + 1e-9)
         largest = max(largest, abs(risks[0] - risks[1]) / bound)
     assert largest > 0.95
-
-
-def test_error_rates_have_no_bound():
-    assert CRITERIA["zero_one"]().slope == math.inf

@@ -417,7 +417,7 @@ class PrimalDual(ProximalAlgorithm):
 
     steps = ("sigma", "tau")
     #: Factor of the dual step and divisor of the primal step, if both are determined from the data;
-    #: "auto" selects the best of a few values, see `steinpath.engine._start`.
+    #: "auto" selects the best of a few values, see `steinpath.engine._run`.
     ratio: Any = 1.0
 
     def __post_init__(self) -> None:

@@ -32,7 +32,7 @@ from steinpath.engine._batch import Batch, DeferredBatch, run_all
 from steinpath.engine._data import RunData, prepare
 from steinpath.engine._loop import Watch
 from steinpath.engine._null_model import check_lams
-from steinpath.engine._start import start
+from steinpath.engine._run import start
 from steinpath.problem._grid import PenaltyOf, make_penalty
 from steinpath.problem._losses import Loss
 from steinpath.problem._scoring import TestLoss
