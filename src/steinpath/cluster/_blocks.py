@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import PurePath
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -15,7 +17,7 @@ import numpy as np
 from scipy.sparse import issparse, load_npz
 
 from steinpath._support.files import import_pyarrow
-from steinpath._support.validation import check_array, check_size, refuse_nonfinite
+from steinpath._support.validation import check_array
 from steinpath.design._conversion import as_design
 from steinpath.design._memmap import BlockDesign, BlockSizes, map_of
 from steinpath.design._sparse import SparseDesign, compressed
@@ -61,16 +63,16 @@ def checksum(arrays: Sequence[np.ndarray], total: int = 0) -> int:
 
 def loaded(loader: Callable[[], Any], name: str) -> Any:
     """Load and validate a block."""
+    return checked(_loaded(loader, name), name)
+
+
+def _loaded(loader: Callable[[], Any], name: str) -> Any:
+    """Return what a loader returns; its errors name the block."""
     try:
-        block = loader()
+        return loader()
     except Exception as error:
-        raise unreadable(name, error) from error
-    return checked(block, name)
-
-
-def unreadable(name: str, error: Exception) -> RuntimeError:
-    """Return the error for a block that cannot be loaded."""
-    return RuntimeError(f"{name} could not be loaded: {type(error).__name__}: {error}")
+        message = f"{name} could not be loaded: {type(error).__name__}: {error}"
+        raise RuntimeError(message) from error
 
 
 def checked(block: Any, name: str) -> Any:
@@ -101,10 +103,9 @@ def common(infos: Sequence[BlockInfo], names: Sequence[str]) -> tuple[int, str]:
                 f"{name} has {info.columns} columns, but {names[0]} has {first.columns}"
             )
         if info.sparse != first.sparse:
-            kinds = "sparse" if info.sparse else "dense", "sparse" if first.sparse else "dense"
+            kind, other = ("sparse", "dense") if info.sparse else ("dense", "sparse")
             raise ValueError(
-                f"{name} is {kinds[0]}, but {names[0]} is {kinds[1]}; all blocks must be of the "
-                "same type"
+                f"{name} is {kind}, but {names[0]} is {other}; all blocks must be of the same type"
             )
     return first.columns, str(np.result_type(*(info.dtype for info in infos)))
 
@@ -135,22 +136,17 @@ def header_of(path: str, name: str) -> Header:
     suffix = PurePath(path).suffix
     if suffix not in (*_PARQUET, ".npz", ".npy"):
         raise ValueError(f"{path} has an unsupported extension; use {_KINDS}")
-    if os.path.exists(path) and not os.path.isfile(path):  # opening a pipe would block
+    if not os.path.exists(path):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    if not os.path.isfile(path):  # opening a pipe would block
         raise ValueError(f"{path} is not a file")
     if suffix in _PARQUET:
-        _parquet()  # report a missing pyarrow as such
-    try:
-        if suffix in _PARQUET:
-            about = _parquet().read_metadata(path)
-            schema = about.schema.to_arrow_schema()
-            index = (schema.pandas_metadata or {}).get("index_columns", [])
-            index = [name for name in index if isinstance(name, str)]
-            return Header(list(schema.names), index, about.num_rows, 8)
-        values = load_npz(path) if suffix == ".npz" else _mapped(path)
-    except OSError:  # names the file, and is handled by callers
-        raise
-    except Exception as error:
-        raise unreadable(name, error) from error
+        about = _loaded(partial(_parquet().read_metadata, path), name)
+        schema = about.schema.to_arrow_schema()
+        index = (schema.pandas_metadata or {}).get("index_columns", [])
+        index = [column for column in index if isinstance(column, str)]
+        return Header(list(schema.names), index, about.num_rows, 8)
+    values = _loaded(partial(load_npz if suffix == ".npz" else _mapped, path), name)
     if values.ndim != 2:
         raise ValueError(f"{path} must hold a 2-dimensional array; got shape {values.shape}")
     rows, columns = values.shape
@@ -162,11 +158,11 @@ def read_columns(path: str, columns: ColumnNames) -> Any:
     """Read selected columns of a file."""
     suffix = PurePath(path).suffix
     if suffix in _PARQUET:
-        rows, dtype = _parquet().read_metadata(path).num_rows, None
         values, stop = np.empty((0, len(columns))), 0
         for piece in _pieces_of_parquet(path, columns):
-            if dtype is None:
-                values, dtype = np.empty((rows, len(columns)), piece.dtype), piece.dtype
+            if not stop:
+                rows = _parquet().read_metadata(path).num_rows
+                values = np.empty((rows, len(columns)), piece.dtype)
             start, stop = stop, stop + len(piece)
             values[start:stop] = piece
         return values
@@ -195,28 +191,23 @@ def _are_all(columns: ColumnNames, values: np.ndarray) -> bool:
 
 
 def _pieces_of_array(values: np.ndarray, columns: ColumnNames) -> Iterator[np.ndarray]:
-    step = rows_of_piece(values.shape[1], values.itemsize)
+    step = _rows_of_piece(values.shape[1], values.itemsize)
     for start in range(0, len(values), step):
         yield values[start : start + step][:, np.asarray(columns)]
 
 
-def rows_of_piece(columns: int, itemsize: int = 8) -> int:
-    """Return the number of rows of a piece."""
+def _rows_of_piece(columns: int, itemsize: int = 8) -> int:
     row = max(1, columns * itemsize)
     return max(1, _PIECE // row, min(_FEW_ROWS, _LARGEST_PIECE // row))
 
 
 def _mapped(path: str) -> Any:
-    """Return a memory map of an array in a file."""
     return np.load(path, mmap_mode="r", allow_pickle=False)
 
 
 def read_response(path: str, name: str, column: Any) -> np.ndarray:
     """Read one column of a file."""
-    try:
-        values = read_columns(path, [column])
-    except Exception as error:
-        raise unreadable(name, error) from error
+    values = _loaded(partial(read_columns, path, [column]), name)
     return np.asarray(values.toarray() if hasattr(values, "toarray") else values)[:, 0]
 
 
@@ -233,7 +224,7 @@ def _pieces_of_parquet(path: str, columns: ColumnNames) -> Iterator[np.ndarray]:
                 raise TypeError(f"column {name!r} must be numeric; got type {kind}")
             single = single and types.is_float32(kind)
         kind, dtype = (arrow.float32(), np.float32) if single else (arrow.float64(), np.float64)
-        for batch in file.iter_batches(rows_of_piece(width), columns=list(columns)):
+        for batch in file.iter_batches(_rows_of_piece(width), columns=list(columns)):
             piece = np.empty((batch.num_rows, width), dtype)
             for j, own in enumerate(columns):
                 column = batch.column(own).cast(kind, safe=False)
@@ -251,31 +242,28 @@ def _parquet() -> Any:
 
 
 class StoredBlock:
-    """A dense block of rows in a file, with a few pieces in memory at a time.
+    """A dense block of rows in a file, validated, with a few pieces in memory at a time.
 
     If Dask moves it to another worker, it is recreated there by the function ``again`` with its
-    arguments, by default from all its rows. The file ``scratch`` is removed with the block.
+    arguments, by default from all its rows.
     """
 
     def __init__(
-        self,
-        rows: np.ndarray,
-        info: BlockInfo,
-        name: str,
-        largest_part: int,
-        scratch: str | None,
-        again: tuple[Any, ...] | None = None,
+        self, rows: np.ndarray, name: str, largest_part: int, again: tuple[Any, ...] | None
     ):
-        self.rows, self.info = rows, info
-        self.design = BlockDesign.of_checked(rows, BlockSizes(largest_part=largest_part))
-        self._name, self._largest_part, self._again = name, largest_part, again
-        if scratch is not None:
-            weakref.finalize(self, _remove, scratch)
+        try:
+            self.design = BlockDesign(rows, sizes=BlockSizes(largest_part=largest_part))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{name}: {error}") from None
+        total = 0
+        for _, piece in self.design.blocks():
+            total = checksum([piece], total)
+        self.info = BlockInfo(*rows.shape, str(self.design.example.dtype), False, total)
+        self.rows, self._again = rows, again
+        self._args = name, largest_part
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self._again is not None:
-            return self._again
-        return stored_value, (np.array(self.rows), self._name, self._largest_part)
+        return self._again or (stored_value, (np.array(self.rows), *self._args))
 
 
 def stored(loader: Callable[[], Any], name: str, largest_part: int) -> Any:
@@ -284,60 +272,28 @@ def stored(loader: Callable[[], Any], name: str, largest_part: int) -> Any:
     The loader returns an array, a memory map (whose file is used directly), or an iterator over
     arrays of successive rows. Sparse blocks stay in memory.
     """
-    again = stored, (loader, name, largest_part)
-    try:
-        block = loader()
-    except Exception as error:
-        raise unreadable(name, error) from error
-    if isinstance(block, Iterator):
-        return _written(_arrays(block, name), name, largest_part, again)
+    block, again = _loaded(loader, name), (stored, (loader, name, largest_part))
     if map_of(block) is not None and block.size:
-        entries = _Entries()
-        design = BlockDesign.of_checked(block)
-        for _, piece in design.blocks():
-            entries.add(piece)
-        info = entries.info(design.shape, design.example.dtype, name)
-        return StoredBlock(block, info, name, largest_part, None, again)
-    return _of_array(block, name, largest_part, again)
+        return StoredBlock(block, name, largest_part, again)
+    return stored_value(block, name, largest_part, again)
 
 
-def stored_value(block: Any, name: str, largest_part: int) -> Any:
-    """Write a block in memory to a file of this worker, and validate it."""
-    return _of_array(block, name, largest_part, None)
-
-
-def _of_array(block: Any, name: str, largest_part: int, again: tuple[Any, ...] | None) -> Any:
-    block = checked(block, name)
-    if issparse(block) or not block.size:
-        return block
-    return _written([block], name, largest_part, again)
-
-
-def _arrays(pieces: Iterator[Any], name: str) -> Iterator[np.ndarray]:
-    """Yield pieces as arrays of real numbers; errors name the block."""
-    while True:
-        try:
-            piece = next(pieces)
-        except StopIteration:
-            return
-        except Exception as error:
-            raise unreadable(name, error) from error
-        dtype = check_array("X", np.zeros((1, 1), piece.dtype), ndim=2).dtype
-        yield np.ascontiguousarray(piece, dtype)
-
-
-def _written(
-    pieces: Iterable[np.ndarray], name: str, largest_part: int, again: tuple[Any, ...] | None
+def stored_value(
+    block: Any, name: str, largest_part: int, again: tuple[Any, ...] | None = None
 ) -> Any:
-    """Write successive pieces to a new file."""
-    entries, rows, columns, dtype = _Entries(), 0, 0, np.dtype(float)
+    """Write a block in memory, or its pieces, to a file of this worker, and validate it."""
+    if not isinstance(block, Iterator):
+        block = checked(block, name)
+        if issparse(block) or not block.size:
+            return block
+        block = iter([block])
     number, path = tempfile.mkstemp(prefix="steinpath-", suffix=".rows", dir=_folder())
     try:
+        rows, columns, dtype = 0, 0, np.dtype(float)
         with open(number, "wb") as file:
-            for piece in pieces:
-                entries.add(piece)
+            for piece in _arrays(block, name):
                 try:
-                    file.write(np.ascontiguousarray(piece).data)
+                    file.write(piece.data)
                 except OSError as error:
                     raise OSError(
                         error.errno,
@@ -350,38 +306,20 @@ def _written(
         if not rows:
             _remove(path)
             return np.zeros((0, columns))
-        info = entries.info((rows, columns), dtype, name)
-        stored_rows = np.memmap(path, dtype, "r", shape=(rows, columns))
+        written = np.memmap(path, dtype, "r", shape=(rows, columns))
+        result = StoredBlock(written, name, largest_part, again)
     except BaseException:
         _remove(path)
         raise
-    return StoredBlock(stored_rows, info, name, largest_part, path, again)
+    weakref.finalize(result, _remove, path)
+    return result
 
 
-class _Entries:
-    """Properties of a block, accumulated over its pieces."""
-
-    def __init__(self) -> None:
-        self._checksum, self._bad, self._largest = 0, 0, 0.0
-
-    def add(self, piece: np.ndarray) -> None:
-        """Add a piece."""
-        self._checksum = checksum([piece], self._checksum)
-        with np.errstate(invalid="ignore"):
-            largest = max(float(piece.max()), -float(piece.min())) if piece.size else 0.0
-        if np.isfinite(largest):
-            self._largest = max(self._largest, largest)
-        else:
-            self._bad += piece.size - int(np.count_nonzero(np.isfinite(piece)))
-
-    def info(self, shape: tuple[int, int], dtype: Any, name: str) -> BlockInfo:
-        """Return the properties of a dense block; reject invalid entries as `checked` does."""
-        try:
-            refuse_nonfinite("X", self._bad)
-            check_size("X", self._largest, dtype, shape)
-        except ValueError as error:
-            raise type(error)(f"{name}: {error}") from None
-        return BlockInfo(*shape, str(dtype), False, self._checksum)
+def _arrays(pieces: Iterator[Any], name: str) -> Iterator[np.ndarray]:
+    """Yield pieces as arrays of real numbers; errors name the block."""
+    while (piece := _loaded(partial(next, pieces, None), name)) is not None:
+        dtype = check_array("X", np.zeros((1, 1), piece.dtype), ndim=2).dtype
+        yield np.ascontiguousarray(piece, dtype)
 
 
 def _folder() -> str | None:
