@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from steinpath._support.arrays import Array
 from steinpath._support.caching import cached_property
@@ -32,15 +31,12 @@ from steinpath.cluster._calls import Calls, Carrier
 from steinpath.cluster._dask import DaskCarrier
 from steinpath.cluster._messages import OverRows
 from steinpath.design._base import Design, ScalableDesign
-from steinpath.design._sparse import SparseDesign
 
 # Fraction of a worker's memory that blocks may use. Single-precision copies of active parts need
 # memory as well, and at 60% Dask starts to spill whole blocks to disk.
 _SHARE_OF_MEMORY = 0.4
 # Maximum bytes of parts copied from the file of a block, and fraction of memory for all of them.
 _LARGEST_PART, _SHARE_OF_PARTS = 2**28, 0.2
-# Number of entries per step of column moments.
-_PIECE = 2**20
 
 
 class DistributedDesign(ScalableDesign):
@@ -105,80 +101,37 @@ class DistributedDesign(ScalableDesign):
             return None
         return self.load_columns(columns)
 
-    # Products for computations of the client, each sending columns to the workers and back. Long
-    # computations run on the workers instead, by `on_blocks`.
+    # Products for computations of the client, each by the method of the same name on all blocks,
+    # which sends columns to the workers and back. Long computations run there instead.
 
     def matmat(self, block: Array) -> Array:
-        return self.on_blocks(_matmat, self, block)
+        return self.on_blocks(_rows_of_method, self, "matmat", block)
 
     def rmatmat(self, block: Array) -> Array:
-        return self.on_blocks(_rmatmat, self, OverRows(block))
+        return self.on_blocks(_method, self, "rmatmat", OverRows(block))
 
     def row_squares(self, center: Array | None = None, scale: Array | None = None) -> Array:
-        return self.on_blocks(_row_squares, self, center, scale)
+        return self.on_blocks(_rows_of_method, self, "row_squares", center, scale)
 
     @property
     def has_gram(self) -> bool:
         return not self._infos[0].sparse
 
     def gram(self, of_rows: bool = False, dtype: Any = None, center: Array | None = None) -> Array:
-        if of_rows:
-            raise NotImplementedError("products of rows on a cluster with each other")
-        return self.on_blocks(_gram, self, dtype, center)
+        return self.on_blocks(_method, self, "gram", of_rows, dtype, center)
 
     def column_moments(self, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return means and standard deviations of the columns."""
-        assert weights is None
-        moments: tuple[np.ndarray, np.ndarray] = self.on_blocks(_column_moments, self)
+        """Return means and standard deviations of the columns; weights are not supported."""
+        moments: tuple[np.ndarray, np.ndarray] = self.on_blocks(_method, self, "column_moments")
         return moments
 
 
-def _matmat(design: Design, block: Array) -> OverRows:
-    return OverRows(design.matmat(block))
+def _method(design: Design, name: str, *args: Any) -> Any:
+    return getattr(design, name)(*args)
 
 
-def _rmatmat(design: Design, block: Array) -> Array:
-    return design.rmatmat(block)
-
-
-def _row_squares(design: ScalableDesign, center: Array | None, scale: Array | None) -> OverRows:
-    return OverRows(design.row_squares(center, scale))
-
-
-def _gram(design: Design, dtype: Any, center: Array | None) -> Array:
-    return design.gram(False, dtype, center)
-
-
-def _column_moments(design: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return means and standard deviations of the columns over all rows, on one block."""
-    n = design.n_rows
-    if isinstance(design.own, SparseDesign):
-        own, variances = mean_variance_axis(design.own.matrix.astype(float), axis=0)
-        means = design.over_rows(design.shape[0] * own) / n
-        squares = design.over_rows(design.shape[0] * (variances + (own - means) ** 2))
-        return means, np.sqrt(squares / n)
-    means = design.rmatmat(np.ones(design.shape[0], design.example.dtype)).astype(float) / n
-    sums, largest, squares = np.zeros((3, len(means)))
-    for gaps in _centred(design.own, means):
-        sums += gaps.sum(axis=0)
-        largest = np.maximum(largest, np.abs(gaps).max(axis=0))
-    # rounding errors of a long sum must not give a constant column a positive scale
-    means = means + design.over_rows(sums) / n
-    largest = design.largest(largest)
-    unit = np.where(largest > 0, largest, 1)  # so that squares neither underflow nor overflow
-    for gaps in _centred(design.own, means):
-        squares += ((gaps / unit) ** 2).sum(axis=0)
-    return means, unit * np.sqrt(design.over_rows(squares) / n)
-
-
-def _centred(own: Design, means: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield centred rows of one block in pieces."""
-    n, p = own.shape
-    length = max(1, _PIECE // p)
-    for first in range(0, n, length):
-        part = own.part(np.arange(first, min(first + length, n)), None)
-        assert part is not None
-        yield part.example.astype(float) - means
+def _rows_of_method(design: Design, name: str, *args: Any) -> OverRows:
+    return OverRows(getattr(design, name)(*args))
 
 
 def from_dask_array(X: Any, client: Any = None, in_memory: bool = True) -> DistributedDesign:

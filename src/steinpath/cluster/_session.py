@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from queue import SimpleQueue
 from typing import Any, NamedTuple
@@ -22,8 +22,12 @@ from steinpath._support.validation import captured_warnings
 from steinpath.cluster._blocks import StoredBlock
 from steinpath.cluster._messages import KeptObjects, pack_result, unpack_call
 from steinpath.design._base import ScalableDesign
+from steinpath.design._conversion import column_moments
 from steinpath.design._dense import DenseDesign
 from steinpath.design._sparse import SparseDesign
+
+# Number of entries per piece of column moments.
+_PIECE = 2**20
 
 
 class Communicator:
@@ -115,6 +119,21 @@ class WorkerDesign(ScalableDesign):
         if of_rows:
             raise NotImplementedError("products of rows with rows of other blocks")
         return self.over_rows(self.own.gram(False, dtype, center))
+
+    def column_moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return means and standard deviations of the columns, from those of pieces of rows."""
+        pieces: Iterable[Any] = [self.own]
+        if isinstance(self.own, DenseDesign):
+            n_pieces = min(1 + self.own.example.size // _PIECE, self.shape[0])
+            pieces = (part.astype(float) for part in np.array_split(self.own.example, n_pieces))
+        moments = [([piece.shape[0]], *column_moments(piece)) for piece in pieces]
+        counts, own_means, deviations = (np.array(values) for values in zip(*moments, strict=True))
+        means = self.over_rows((counts * own_means).sum(axis=0)) / self.n_rows
+        gaps = np.hypot(deviations, own_means - means)
+        unit = self.largest(gaps.max(axis=0))
+        unit = np.where(unit > 0, unit, 1)  # so that squares neither underflow nor overflow
+        squares = self.over_rows((counts * (gaps / unit) ** 2).sum(axis=0))
+        return means, unit * np.sqrt(squares / self.n_rows)
 
     def _with(self, own: ScalableDesign) -> WorkerDesign:
         return WorkerDesign(own, self.communicator, self.all_y)

@@ -186,7 +186,7 @@ def column_sizes(
     A constant column has scale 1.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        means, deviations = _column_moments(X, weights)
+        means, deviations = column_moments(X, weights)
         xp = namespace(means)
         sizes = deviations if about_mean else xp.hypot(deviations, means)
         # a constant column leaves rounding errors
@@ -198,7 +198,7 @@ def column_sizes(
     return cast(sizes, dtype), cast(means, dtype)
 
 
-def _column_moments(X: Any, weights: np.ndarray | None) -> tuple[Array, Array]:
+def column_moments(X: Any, weights: np.ndarray | None = None) -> tuple[Array, Array]:
     """Return the mean and the standard deviation of each column."""
     if hasattr(X, "column_moments"):
         moments: tuple[Array, Array] = X.column_moments(weights)
