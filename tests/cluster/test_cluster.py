@@ -18,7 +18,7 @@ from problems import PENALTY_EXAMPLES, SOME_LOSSES, draw, draw_for
 from steinpath._support.validation import warn
 from steinpath.cluster import OutOfStep, WorkerLost, _calls
 from steinpath.cluster._blocks import info_of
-from steinpath.cluster._messages import OverRows
+from steinpath.cluster._messages import CallPickler, OverRows
 from steinpath.cluster._session import Call, Lost, Partial, Session
 from steinpath.design._dense import DenseDesign
 
@@ -442,8 +442,8 @@ def test_after_an_interruption_the_path_is_still_there(monkeypatch):
 
 def test_a_session_answers_the_same_message_twice():
     design = LocalDesign(np.ones((3, 2)), [])
-    packed = _calls.pack_call(lambda design: design.over_rows(np.ones(1)), [design], design, {})
-    call = Call(0, packed.packed, [], [], [])
+    function = lambda design: design.over_rows(np.ones(1))  # noqa: E731
+    call = Call(0, CallPickler(function, (design,), design, {}).packed, [], [], [])
     session = Session(np.ones((3, 2)), 0, [0, 3], "float64")
     first = session.exchange(1, call)
     assert isinstance(first, Partial)

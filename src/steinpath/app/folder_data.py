@@ -21,7 +21,7 @@ from steinpath.app.tables import FileTable, ParquetFolder, placed
 from steinpath.app.tables.table import import_arrow
 from steinpath.app.target import Roles, check_roles, read_roles
 from steinpath.cluster._calls import WorkerLost, worker_lost
-from steinpath.cluster._design import DistributedDesign, design_of_loaders, fits
+from steinpath.cluster._design import DistributedDesign, fits, make_design
 from steinpath.estimators._columns import MIXED, Facts, add_facts, middle_of
 from steinpath.estimators._encoder import MOST_SUMMARIES, TableEncoder
 
@@ -128,7 +128,7 @@ class _Files:
         files = [[folder.files[k].name for k in block] for block in blocks]
         ends = [" to ".join(dict.fromkeys((each[0], each[-1]))) for each in files]
         names = [f"block {k} ({each})" for k, each in enumerate(ends)]
-        design = design_of_loaders(loaders, names, client, in_memory)
+        design = make_design(loaders, names, client, in_memory)
         design.load_columns = partial(self.design, encoder)
         return design
 

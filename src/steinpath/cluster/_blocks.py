@@ -258,7 +258,7 @@ class StoredBlock:
         total = 0
         for _, piece in self.design.blocks():
             total = checksum([piece], total)
-        self.info = BlockInfo(*rows.shape, str(self.design.example.dtype), False, total)
+        self.info = BlockInfo(*self.design.shape, str(self.design.example.dtype), False, total)
         self.rows, self._again = rows, again
         self._args = name, largest_part
 

@@ -17,12 +17,7 @@ import numpy as np
 
 from steinpath._support.arrays import Array
 from steinpath._support.validation import warn
-from steinpath.cluster._messages import (
-    NotOnWorkers,
-    Reference,
-    pack_call,
-    unpack_result,
-)
+from steinpath.cluster._messages import CallPickler, NotOnWorkers, Reference, unpack_result
 from steinpath.cluster._session import Answer, Call, Done, Failed, Lost, Partial
 from steinpath.design._base import Design
 
@@ -100,7 +95,7 @@ class Calls:
         design = self._design()
         assert design is not None
         try:
-            pickler = pack_call(function, args, design, self._references)
+            pickler = CallPickler(function, args, design, self._references)
         except NotOnWorkers:
             return function(*args)  # with products of the client
         key, result = next(self._keys), list[CallResult]()
@@ -124,9 +119,9 @@ class Calls:
                     self._made[key] = calls
                 return Reference(result[0], number)
 
-            sources = {
+            sources: dict[str, Callable[..., Any]] = {
                 "design": lambda: design,
-                "kept": lambda *place: self._objects[place],
+                "kept": self._objects.__getitem__,
                 "new": reference,
             }
             value = unpack_result(answers[0].packed, [each.parts for each in answers], sources)
@@ -142,44 +137,43 @@ class Calls:
         self._objects[reference.result.key, reference.number] = value
 
     def _completed(self, calls: Sequence[Call]) -> list[Done]:
-        """Make a call; if a worker is lost, start again with all calls that it needs."""
+        """Make a call; if a worker is lost, repeat those whose results are used, and it."""
+        lost = ""
         for _ in range(_REPEATS + 1):
+            again = [] if self._position else list(self._made.values())
             try:
-                if self._position == 0:
-                    for earlier in self._made.values():
-                        self._answers(earlier)
-                return self._answers(calls)
-            except _SessionsLost as lost:
-                names = str(lost)
+                for messages in [*again, calls]:
+                    answers = self._answers(messages)
+                failed = [one.error for one in answers if isinstance(one, Failed)]
+                if not failed:
+                    return [one for one in answers if isinstance(one, Done)]
+            except _SessionsLost as error:
+                lost = str(error)
                 self._restart()
-            except BaseException as error:
-                if not isinstance(error, _AllFailed):
-                    self._restart()  # some sessions may be ahead of others
-                    raise
-                raise error.error from None
-        raise WorkerLost(worker_lost(names, f"{_REPEATS + 1} times in a row"))
+            except BaseException:
+                self._restart()  # some sessions may be ahead of others
+                raise
+            else:
+                raise failed[0]
+        raise WorkerLost(worker_lost(lost, f"{_REPEATS + 1} times in a row"))
 
-    def _answers(self, messages: Sequence[Any]) -> list[Done]:
-        """Send each block a message, and then totals until all blocks are done."""
+    def _answers(self, messages: Sequence[Any]) -> list[Answer]:
+        """Send each block a message, and then totals until all have ended the call."""
         while True:
             self._position += 1
             answers = self._carrier.exchange(self._position, messages)
-            names = self._carrier.names
-            lost = [
-                name
-                for name, one in zip(names, answers, strict=True)
-                if isinstance(one, Lost) and one.own_worker
-            ]
-            if lost:
-                raise _SessionsLost(", ".join(lost))
-            for name, answer in zip(names, answers, strict=True):
+            pairs = list(zip(self._carrier.names, answers, strict=True))
+            if any(isinstance(answer, Lost) for answer in answers):
+                names = [name for name, one in pairs if isinstance(one, Lost) and one.own_worker]
+                raise _SessionsLost(", ".join(names))
+            for name, answer in pairs:
                 if isinstance(answer, Failed):
                     answer.error.add_note(f"(at {name})")
-                    if all(isinstance(each, Failed | Done) for each in answers):
-                        raise _AllFailed(answer.error)
+            if not any(isinstance(answer, Partial) for answer in answers):
+                return answers
+            for answer in answers:
+                if isinstance(answer, Failed):
                     raise answer.error
-            if all(isinstance(answer, Done) for answer in answers):
-                return [answer for answer in answers if isinstance(answer, Done)]
             messages = [_total(answers)] * len(answers)
 
     def _restart(self) -> None:
@@ -191,27 +185,17 @@ class _SessionsLost(Exception):
     """Some blocks have lost their sessions."""
 
 
-class _AllFailed(Exception):
-    """All blocks have ended a call, with an error; they can make others."""
-
-    def __init__(self, error: BaseException):
-        self.error = error
-
-
 def _total(answers: Sequence[Any]) -> Array:
     """Return the total of the values of all blocks, in the order of the blocks."""
-    forms = {
-        (one.kind, one.kind == "first" or (one.value.shape, one.value.dtype))
-        if isinstance(one, Partial)
-        else None
-        for one in answers
-    }
-    if len(forms) != 1 or None in forms:
+    partials = [one for one in answers if isinstance(one, Partial)]
+    values, kinds = [one.value for one in partials], {one.kind for one in partials}
+    same_form = kinds == {"first"} or len({(value.shape, value.dtype) for value in values}) == 1
+    if len(partials) < len(answers) or len(kinds) > 1 or not same_form:
         raise OutOfStep(
             "the blocks returned different results for the same computation; use the same type of "
             "machine and the same library versions for all workers"
         )
-    kind, values = answers[0].kind, [one.value for one in answers]
+    (kind,) = kinds
     return values[0] if kind == "first" else reduce(_TOTALS[kind], values)
 
 

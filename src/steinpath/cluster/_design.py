@@ -37,6 +37,8 @@ from steinpath.design._base import Design, ScalableDesign
 _SHARE_OF_MEMORY = 0.4
 # Maximum bytes of parts copied from the file of a block, and fraction of memory for all of them.
 _LARGEST_PART, _SHARE_OF_PARTS = 2**28, 0.2
+# How blocks of tasks are made, in memory and in files.
+_OF_TASKS = (checked, stored_value)
 
 
 class DistributedDesign(ScalableDesign):
@@ -164,7 +166,8 @@ def from_dask_array(X: Any, client: Any = None, in_memory: bool = True) -> Distr
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
     tasks = list(X.to_delayed().ravel())
-    return _of_tasks(tasks, client, in_memory, placed=not futures_of(X))
+    names = [f"block {k}" for k in range(len(tasks))]
+    return make_design(tasks, names, client, in_memory, _OF_TASKS, placed=not futures_of(X))
 
 
 def from_delayed(
@@ -190,20 +193,23 @@ def from_delayed(
     DistributedDesign
     """
     client = _client(client)
+    from dask.base import is_dask_collection
+    from distributed import Future
+
     check_flag("in_memory", in_memory)
     loaders = list(loaders)
     if not loaders:
         raise ValueError("loaders is empty; provide one loader per block of rows")
-    if all(map(_is_task, loaders)):
-        return _of_tasks(loaders, client, in_memory)
+    names = [f"block {k}" for k in range(len(loaders))]
+    if all(is_dask_collection(loader) or isinstance(loader, Future) for loader in loaders):
+        return make_design(loaders, names, client, in_memory, _OF_TASKS)
     for k, loader in enumerate(loaders):
         if not callable(loader):
             raise TypeError(
                 "loaders must all be callables without arguments, or all be Dask delayed objects "
                 f"or futures; loader {k} is {loader!r:.60}"
             )
-    names = [f"block {k}" for k in range(len(loaders))]
-    return design_of_loaders(loaders, names, client, in_memory)
+    return make_design(loaders, names, client, in_memory)
 
 
 def from_files(
@@ -247,14 +253,14 @@ def from_files(
     if not files:
         raise ValueError("paths is empty; provide one file per block of rows")
     names = [f"block {k} ({os.path.basename(file)})" for k, file in enumerate(files)]
-    known = client.gather(client.map(header_of, files, names, pure=False))
-    wanted = _wanted(known, names, columns, response)
+    headers = client.gather(client.map(header_of, files, names, pure=False))
+    wanted = _wanted(headers, names, columns, response)
     if isinstance(in_memory, str) and in_memory == "auto":
-        in_memory = fits(client, [one.rows * one.itemsize * len(wanted) for one in known])
+        in_memory = fits(client, [one.rows * one.itemsize * len(wanted) for one in headers])
     check_flag("in_memory", in_memory)
     read = read_columns if in_memory else read_pieces
     loaders = [partial(read, file, wanted) for file in files]
-    design = design_of_loaders(loaders, names, client, bool(in_memory))
+    design = make_design(loaders, names, client, bool(in_memory))
     if all(isinstance(name, str) for name in wanted):
         design.column_names = wanted
     if response is None:
@@ -264,19 +270,19 @@ def from_files(
 
 
 def _wanted(
-    known: Sequence[Header], names: Sequence[str], columns: ColumnNames | None, response: Any
+    headers: Sequence[Header], names: Sequence[str], columns: ColumnNames | None, response: Any
 ) -> list[Any]:
     """Return the columns to read from every file; raise if a file lacks one."""
     if isinstance(columns, str):
         raise TypeError(f"columns must be a list, such as [{columns!r}]")
-    defaults = [[c for c in header.columns if c not in header.index_columns] for header in known]
+    defaults = [[c for c in header.columns if c not in header.index_columns] for header in headers]
     wanted = [c for c in defaults[0] if c != response] if columns is None else list(columns)
     if not wanted:
         raise ValueError("columns is empty; X must have at least one column")
     if response is not None and response in wanted:
         raise ValueError(f"column {response!r} is the response; it cannot be in columns as well")
     needed = wanted if response is None else [*wanted, response]
-    for header, default, name in zip(known, defaults, names, strict=True):
+    for header, default, name in zip(headers, defaults, names, strict=True):
         if columns is None and len(default) != len(defaults[0]):
             raise ValueError(
                 f"{name} has {len(default)} columns, but {names[0]} has {len(defaults[0])}; select "
@@ -290,56 +296,46 @@ def _wanted(
     return wanted
 
 
-def design_of_loaders(
-    loaders: Sequence[Callable[[], Any]], names: Sequence[str], client: Any, in_memory: bool
+def make_design(
+    sources: Sequence[Any],
+    names: Sequence[str],
+    client: Any,
+    in_memory: bool,
+    create: Sequence[Callable[..., Any]] = (loaded, stored),
+    placed: bool = True,
 ) -> DistributedDesign:
-    """Create a design from blocks that are loaded on the workers; see `from_delayed`."""
-    places = _places(client, len(loaders))
-    load, *more = _keeping(client, places, in_memory, loaded, stored)
-    blocks = [
-        client.submit(
-            load, loader, name, *more, pure=False, workers=[place], allow_other_workers=True
-        )
-        for loader, name, place in zip(loaders, names, places, strict=True)
-    ]
-    return DistributedDesign(client, blocks, names)
+    """Create a design of blocks from loaders, tasks or futures, placed on workers in order.
 
-
-def _of_tasks(
-    tasks: Sequence[Any], client: Any, in_memory: bool, placed: bool = True
-) -> DistributedDesign:
+    ``create`` are the functions that make a block of each, in memory and in a file.
+    """
+    from dask.base import is_dask_collection
     from dask.delayed import delayed
     from distributed import Future
 
-    names = [f"block {k}" for k in range(len(tasks))]
-    places = _places(client, len(tasks))
-    check, *more = _keeping(client, places, in_memory, checked, stored_value)
+    workers = _workers_for(client, len(sources))
+    function, more = create[0], []
+    if not in_memory:
+        limits, counts = _memory(client), Counter(workers)
+        shares = (limits[one] * _SHARE_OF_PARTS / counts[one] for one in counts if limits[one])
+        function, more = create[1], [int(min([_LARGEST_PART, *shares]))]
     blocks = []
-    for task, name, place in zip(tasks, names, places, strict=True):
-        if isinstance(task, Future):
-            blocks.append(client.submit(check, task, name, *more, pure=False))
+    for source, name, worker in zip(sources, names, workers, strict=True):
+        on: dict[str, Any] = {"workers": [worker], "allow_other_workers": True}
+        if not placed or isinstance(source, Future):  # it is there already
+            on = {}
+        if is_dask_collection(source):
+            task = delayed(function, pure=False)(source, name, *more)
+            blocks.append(client.compute(task, **on))
         else:
-            where = {"workers": [place], "allow_other_workers": True} if placed else {}
-            blocks.append(client.compute(delayed(check, pure=False)(task, name, *more), **where))
+            blocks.append(client.submit(function, source, name, *more, pure=False, **on))
     return DistributedDesign(client, blocks, names)
-
-
-def _keeping(
-    client: Any, places: Sequence[str], in_memory: bool, in_ram: Any, in_file: Any
-) -> list[Any]:
-    """Return the function that creates blocks, in memory or in files, and its extra arguments."""
-    if in_memory:
-        return [in_ram]
-    limits, counts = _memory(client), Counter(places)
-    shares = (limits[one] * _SHARE_OF_PARTS / counts[one] for one in counts if limits[one])
-    return [in_file, int(min([_LARGEST_PART, *shares]))]
 
 
 def fits(client: Any, sizes: Sequence[int]) -> bool:
     """Return whether blocks of the given sizes in bytes fit in the memory of their workers."""
     limits, needed = _memory(client), Counter[str]()
-    for place, size in zip(_places(client, len(sizes)), sizes, strict=True):
-        needed[place] += size
+    for worker, size in zip(_workers_for(client, len(sizes)), sizes, strict=True):
+        needed[worker] += size
     return all(not limits[one] or needed[one] <= _SHARE_OF_MEMORY * limits[one] for one in needed)
 
 
@@ -352,19 +348,11 @@ def _memory_limit(dask_worker: Any) -> int:
     return int(dask_worker.memory_manager.memory_limit or 0)
 
 
-def _is_task(loader: Any) -> bool:
-    from dask.base import is_dask_collection
-    from distributed import Future
-
-    return is_dask_collection(loader) or isinstance(loader, Future)
-
-
-def _places(client: Any, count: int) -> list[str]:
+def _workers_for(client: Any, count: int) -> list[str]:
     """Assign ``count`` blocks to workers: neighbours together, in proportion to threads."""
-    threads = client.nthreads()
-    if not threads:
+    if not client.nthreads():
         client.wait_for_workers(1, timeout=60)
-        threads = client.nthreads()
+    threads = client.nthreads()
     slots = [worker for worker in sorted(threads) for _ in range(threads[worker])]
     return [slots[k * len(slots) // count] for k in range(count)]
 

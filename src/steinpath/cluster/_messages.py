@@ -10,7 +10,7 @@ generators advance as if the client had used them.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -39,11 +39,18 @@ except ImportError:  # it comes with Dask, without which there is no cluster
 if TYPE_CHECKING:
     from steinpath.cluster._calls import CallResult
 
-#: Attributes with one entry per row that are sent with a result, all along the first axis.
-_OVER_ROWS: dict[type, tuple[str, ...]] = {
-    LeftOutModels: ("predictions",),
-    OnScaleOfY: ("y",),
+#: Attributes with one entry per row that are sent with a result, and their axis of the rows.
+_OVER_ROWS: dict[type, tuple[tuple[str, ...], int]] = {
+    HeldOut: (("predictions", "losses"), 1),
+    LeftOutModels: (("predictions",), 0),
+    OnScaleOfY: (("y",), 0),
 }
+
+# Attributes of an audit that are computed from all rows.
+_CURVES = ("difference", "stderr", "significance", "share", "error", "misfit")
+
+#: Objects that a block keeps for later calls, by the key of a call and their number in its result.
+KeptObjects = dict[tuple[int, int], Any]
 
 
 class OverRows(NamedTuple):
@@ -57,54 +64,18 @@ class NotOnWorkers(Exception):
     """A path of the client that no worker has, such as a copy."""
 
 
-class _Kept(NamedTuple):
-    """Stands for an object that a block keeps, in its result."""
+class Reference(NamedTuple):
+    """An object that the blocks keep: one of those in the result of a call."""
 
+    result: CallResult
     number: int
 
 
-class KeptObjects:
-    """Objects that a block keeps for later calls, by the key of the call that returned them."""
-
-    def __init__(self) -> None:
-        self._objects: dict[int, list[Any]] = {}
-
-    def add(self, key: int, value: Any) -> _Kept:
-        """Keep an object."""
-        objects = self._objects.setdefault(key, [])
-        objects.append(value)
-        return _Kept(len(objects) - 1)
-
-    def get(self, key: int, number: int) -> Any:
-        """Return an object."""
-        return self._objects[key][number]
-
-    def release(self, keys: Iterable[int]) -> None:
-        """Drop the objects of some calls."""
-        for key in keys:
-            self._objects.pop(key, None)
-
-    def places(self) -> dict[int, tuple[int, int]]:
-        """Return the key and the index of each object, by its id."""
-        pairs = ((key, k, one) for key, some in self._objects.items() for k, one in enumerate(some))
-        return {id(one): (key, k) for key, k, one in pairs}
-
-
 class RemoteArray:
-    """Array of shape (iterations, …) on the workers, fetched when it is indexed or converted.
+    """Array of shape (iterations, …) on the workers, fetched when it is indexed or converted."""
 
-    Parameters
-    ----------
-    reference : Reference
-        The object of the blocks that has the array.
-    name : str
-        Name of the attribute.
-    shape, dtype
-        Shape on the client, and type of the entries.
-    """
-
-    def __init__(self, reference: Reference, name: str, shape: tuple[int, ...], dtype: Any):
-        self._reference, self._name = reference, name
+    def __init__(self, owner: Reference, name: str, shape: tuple[int, ...], dtype: Any):
+        self._owner, self._name = owner, name
         self.shape, self.dtype, self.ndim = shape, dtype, len(shape)
         self._values: Array | None = None
 
@@ -126,25 +97,37 @@ class RemoteArray:
         return self.shape[0]
 
     def _fetch(self, t: slice) -> np.ndarray:
-        found: np.ndarray = self._reference.result.call(_some_of, self._reference, self._name, t)
-        return found
+        values: np.ndarray = self._owner.result.call(_fetched, self._owner, self._name, t)
+        return values
 
 
-def _some_of(owner: Any, name: str, t: slice) -> Array | OverRows:
+def _fetched(owner: Any, name: str, t: slice) -> Array | OverRows:
     """Return some iterations of an array of a block."""
-    if name == "products":
-        return OverRows(owner.products_at(t), 1)
-    if name == "predictions":
-        return OverRows(owner.of(t), 1)
+    if name in ("products_at", "of"):
+        return OverRows(getattr(owner, name)(t), 1)
     values = getattr(owner, name)[t, :]
-    return OverRows(values, 1) if name in ("duals", "differences") else values
+    return values if name in ("iterates", "etas") else OverRows(values, 1)
 
 
-class Reference(NamedTuple):
-    """An object that the blocks keep: one of those in the result of a call."""
+class _Unpickler(pickle.Unpickler):
+    """Replaces what a pickle refers to by the objects of this side."""
 
-    result: CallResult
-    number: int
+    def __init__(self, packed: bytes, sources: dict[str, Callable[..., Any]]):
+        super().__init__(BytesIO(packed))
+        self._sources = sources
+
+    def persistent_load(self, pid: Any) -> Any:
+        source, *place = pid
+        return self._sources[source](*place)
+
+
+def _design_parts(obj: Any) -> Any:
+    """Return how to make a transformed design of other rows; None for other objects."""
+    if isinstance(obj, InterceptDesign):
+        return InterceptDesign, (obj.features, obj.means, obj.intercept_scale), {"_norm": obj._norm}
+    if isinstance(obj, ScaledDesign):
+        return ScaledDesign, (obj.features, obj.scale), {"_norm": obj._norm}
+    return None
 
 
 # ------------------------------------------------------------------------------------------------
@@ -152,30 +135,21 @@ class Reference(NamedTuple):
 # ------------------------------------------------------------------------------------------------
 
 
-def pack_call(
-    function: Callable[..., Any], args: Sequence[Any], design: Design, known: Any
-) -> CallPickler:
-    """Pack a function and its arguments for all blocks; ``known`` has the references of objects."""
-    pickler = CallPickler(design, known)
-    pickler.dump((function, tuple(args)))
-    return pickler
-
-
 class CallPickler(Pickler):  # type: ignore[misc]
-    """Packs a call, and collects what is sent beside it."""
+    """Packs a call for all blocks, and collects what is sent beside it.
 
-    def __init__(self, design: Design, known: Any):
-        self._file = BytesIO()
-        super().__init__(self._file, protocol=5)
+    ``known`` has the references of objects that the blocks keep.
+    """
+
+    def __init__(self, function: Callable[..., Any], args: Any, design: Design, known: Any):
+        file = BytesIO()
+        super().__init__(file, protocol=5)
         self._design, self._known = design, known
         self.over_rows: list[np.ndarray] = []
         self.generators: list[np.random.Generator] = []
         self.results: list[CallResult] = []
-
-    @property
-    def packed(self) -> bytes:
-        """The pickle."""
-        return self._file.getvalue()
+        self.dump((function, args))
+        self.packed = file.getvalue()
 
     def persistent_id(self, obj: Any) -> Any:
         if obj is self._design:
@@ -184,7 +158,7 @@ class CallPickler(Pickler):  # type: ignore[misc]
             obj = self._known.get(obj)
         if isinstance(obj, Reference):
             self.results.append(obj.result)
-            return "kept", obj.result.key, obj.number
+            return "kept", (obj.result.key, obj.number)
         if isinstance(obj, OverRows):
             self.over_rows.append(obj.values)
             return "rows", len(self.over_rows) - 1
@@ -212,15 +186,6 @@ def _data_of_block(y: Array, loss: Any, design: Design, level: np.ndarray) -> Ru
     return RunData(design.local(y)[:, None], loss, design, level)
 
 
-def _design_parts(obj: Any) -> Any:
-    """Return how to make a transformed design of another block of rows; None for other objects."""
-    if isinstance(obj, InterceptDesign):
-        return InterceptDesign, (obj.features, obj.means, obj.intercept_scale), {"_norm": obj._norm}
-    if isinstance(obj, ScaledDesign):
-        return ScaledDesign, (obj.features, obj.scale), {"_norm": obj._norm}
-    return None
-
-
 def unpack_call(
     packed: bytes,
     design: Design,
@@ -231,7 +196,7 @@ def unpack_call(
     """Return the function and its arguments, for the rows of a block."""
     sources: dict[str, Callable[..., Any]] = {
         "design": lambda: design,
-        "kept": kept.get,
+        "kept": kept.__getitem__,
         "rows": parts.__getitem__,
         "generator": generators.__getitem__,
     }
@@ -239,46 +204,50 @@ def unpack_call(
     return function, args
 
 
-class _Unpickler(pickle.Unpickler):
-    """Replaces what a pickle refers to by the objects of this side."""
-
-    def __init__(self, packed: bytes, sources: dict[str, Callable[..., Any]]):
-        super().__init__(BytesIO(packed))
-        self._sources = sources
-
-    def persistent_load(self, pid: Any) -> Any:
-        source, *place = pid
-        return self._sources[source](*place)
-
-
 # ------------------------------------------------------------------------------------------------
 # Results: from the blocks to the client
 # ------------------------------------------------------------------------------------------------
 
 
-def pack_result(value: Any, key: int, kept: KeptObjects) -> tuple[bytes, list[np.ndarray]]:
-    """Pack a result without its arrays over rows; return these, or keep them on the block."""
-    pickler = _ResultPickler(key, kept)
-    pickler.dump(value)
-    return pickler.file.getvalue(), pickler.parts
+class _New(NamedTuple):
+    """An object that the block keeps from now on: a reference on the client."""
+
+    number: int
 
 
-class _ResultPickler(Pickler):  # type: ignore[misc]
-    def __init__(self, key: int, kept: KeptObjects):
-        self.file = BytesIO()
-        super().__init__(self.file, protocol=5)
-        self._key, self._kept, self._places = key, kept, kept.places()
+class _Remote(NamedTuple):
+    """An array of such an object: a `RemoteArray` on the client."""
+
+    number: int
+    name: str
+    shape: tuple[int, int]
+    dtype: Any
+
+
+class ResultPickler(Pickler):  # type: ignore[misc]
+    """Packs a result without its arrays over rows: these are ``parts``, or are kept."""
+
+    def __init__(self, value: Any, key: int, kept: KeptObjects):
+        file = BytesIO()
+        super().__init__(file, protocol=5)
+        self._known = {id(one): place for place, one in kept.items()}
+        self._new = list[Any]()
         self.parts: list[np.ndarray] = []
+        self.dump(value)
+        self.packed = file.getvalue()
+        kept |= {(key, number): one for number, one in enumerate(self._new)}
 
     def persistent_id(self, obj: Any) -> Any:
         if isinstance(obj, Design) and not isinstance(obj, TransformedDesign):
             return ("design",)
-        if id(obj) in self._places:  # which the client has from an earlier call
-            return "kept", *self._places[id(obj)]
+        if id(obj) in self._known:  # which the client has from an earlier call
+            return "kept", self._known[id(obj)]
         if isinstance(obj, Batch):
-            obj = self._kept.add(self._key, obj)
-        if isinstance(obj, _Kept):
-            return "new", obj.number
+            obj = self._keep(obj)
+        if isinstance(obj, _New):
+            return "new", *obj
+        if isinstance(obj, _Remote):
+            return "array", *obj
         if isinstance(obj, OverRows):
             self.parts.append(np.asarray(obj.values))
             return "rows", len(self.parts) - 1, obj.axis
@@ -289,32 +258,39 @@ class _ResultPickler(Pickler):  # type: ignore[misc]
             return _received_path, self._path(obj)
         if isinstance(obj, Risk):
             return _received_risk, (self._keep(obj), _state(obj) | _without_rows(obj))
-        if isinstance(obj, HeldOut) and obj.sample.design is not None:
-            over_rows = OverRows(obj.predictions, 1), OverRows(obj.losses, 1)
-            state = _state(obj) | dict(zip(("predictions", "losses"), over_rows, strict=True))
-            return _received, (HeldOut, state)
         if isinstance(obj, RowSample) and obj.design is not None:
-            return _received_sample, (obj.whole,)
+            return _received, (None, obj.whole)
         if isinstance(obj, Predictions):
-            path = obj.path
-            return _received_predictions, (self._keep(obj), path, path.response.dtype)
+            path, number = obj.path, self._keep(obj).number
+            shape = path.n_iter + 1, path.n_samples
+            return Predictions, (path, _Remote(number, "of", shape, path.response.dtype))
         if isinstance(obj, Audit) and obj.sample.design is not None:
-            curves = ("difference", "stderr", "significance", "share", "error", "misfit")
-            state = vars(obj) | {name: getattr(obj, name) for name in curves}
-            return _received_audit, (self._keep(obj), state | {"differences": None})
-        for cls, names in _OVER_ROWS.items():
-            if isinstance(obj, cls):
-                state = _state(obj)
-                return _received, (cls, state | {name: OverRows(state[name]) for name in names})
+            shape, dtype = (len(obj.slope), len(obj.rows)), obj.slope.dtype
+            differences = _Remote(self._keep(obj).number, "differences", shape, dtype)
+            # computed by all blocks now
+            curves = {name: getattr(obj, name) for name in _CURVES}
+            return _received, (Audit, vars(obj) | curves | {"differences": differences})
+        names, axis = _OVER_ROWS.get(type(obj), ((), 0))
+        if names and not (isinstance(obj, HeldOut) and obj.sample.design is None):
+            state = _state(obj)
+            parts = {name: OverRows(state[name], axis) for name in names}
+            return _received, (type(obj), state | parts)
         return _design_parts(obj) or super().reducer_override(obj)
 
-    def _keep(self, obj: Any) -> _Kept:
-        return self._kept.add(self._key, obj)
+    def _keep(self, obj: Any) -> _New:
+        self._new.append(obj)
+        return _New(len(self._new) - 1)
 
     def _path(self, path: Path) -> tuple[Any, ...]:
+        new, length, dtype = self._keep(path), path.n_iter + 1, path.response.dtype
         names = ("loss", "penalty", "algorithm", "design", "level", "risk")
-        state = {name: getattr(path, name) for name in names}
-        return self._keep(path), path.data.all_y, state, path.n_iter, path.response.dtype
+        state = {name: getattr(path, name) for name in names} | {"y": path.data.all_y}
+        n, p = path.design.whole_shape
+        sizes = {"iterates": (p, "iterates"), "products": (n, "products_at")}
+        sizes |= {"duals": (n, "duals"), "etas": (p, "etas")}
+        for name, (size, source) in sizes.items():
+            state[name] = _Remote(new.number, source, (length, size), dtype)
+        return new, state
 
 
 def _without_rows(risk: Risk) -> dict[str, Any]:
@@ -334,54 +310,37 @@ def _state(obj: Any) -> dict[str, Any]:
     return {name: getattr(obj, name) for name in names}
 
 
-def unpack_result(packed: bytes, parts: Sequence[Sequence[np.ndarray]], sources: Any) -> Any:
+def unpack_result(
+    packed: bytes, parts: Sequence[Sequence[np.ndarray]], sources: dict[str, Callable[..., Any]]
+) -> Any:
     """Return the result of the first block with the arrays over rows of all blocks.
 
     ``sources`` are the design of the client, its objects, and references to new ones.
     """
-
-    def rows(k: int, axis: int) -> np.ndarray:
-        return np.concatenate([own[k] for own in parts], axis=axis)
-
-    return _Unpickler(packed, sources | {"rows": rows}).load()
-
-
-def _received(cls: type, state: dict[str, Any]) -> Any:
-    return cls(**state)
-
-
-def _received_sample(sample: RowSample) -> RowSample:
-    return sample
-
-
-def _received_path(
-    reference: Reference, y: Array, state: dict[str, Any], n_iter: int, dtype: Any
-) -> Path:
-    data = RunData(y[:, None], state["loss"], state["design"], np.array([state["level"]]))
-    assert isinstance(state["algorithm"], ProximalAlgorithm)
-    maps = state["algorithm"].maps(data.loss, data.own(state["penalty"]), data.rows)
-    n, p = data.design.shape
-    sizes = {"iterates": p, "products": n, "duals": n, "etas": p}
-    arrays: dict[str, Any] = {
-        name: RemoteArray(reference, name, (n_iter + 1, size), dtype)
-        for name, size in sizes.items()
+    new = sources["new"]
+    more: dict[str, Callable[..., Any]] = {
+        "rows": lambda k, axis: np.concatenate([own[k] for own in parts], axis=axis),
+        "array": lambda number, *about: RemoteArray(new(number), *about),
     }
-    return reference.result.register(Path(y=y, maps=maps, **state, **arrays), reference)
+    return _Unpickler(packed, sources | more).load()
 
 
-def _received_predictions(reference: Reference, path: Path, dtype: Any) -> Predictions:
-    shape = path.n_iter + 1, path.n_samples
-    predictions: Any = RemoteArray(reference, "predictions", shape, dtype)
-    return Predictions(path, predictions)
+def _received(cls: type | None, state: Any) -> Any:
+    """Return an object with these attributes; the state itself without a class."""
+    if cls is None or not is_dataclass(cls):
+        return state if cls is None else cls(**state)
+    value = object.__new__(cls)
+    value.__dict__.update(state)
+    return value
+
+
+def _received_path(reference: Reference, state: dict[str, Any]) -> Path:
+    y, algorithm = state["y"], state["algorithm"]
+    data = RunData(y[:, None], state["loss"], state["design"], np.array([state["level"]]))
+    assert isinstance(algorithm, ProximalAlgorithm)
+    maps = algorithm.maps(data.loss, data.own(state["penalty"]), data.rows)
+    return reference.result.register(Path(maps=maps, **state), reference)
 
 
 def _received_risk(reference: Reference, state: dict[str, Any]) -> Risk:
     return reference.result.register(Risk(**state), reference)
-
-
-def _received_audit(reference: Reference, state: dict[str, Any]) -> Audit:
-    audit = object.__new__(Audit)
-    shape = len(state["slope"]), len(state["rows"])
-    differences = RemoteArray(reference, "differences", shape, state["slope"].dtype)
-    audit.__dict__.update(state | {"differences": differences})
-    return audit

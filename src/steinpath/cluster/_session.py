@@ -20,7 +20,7 @@ from scipy.sparse import issparse
 from steinpath._support.arrays import Array
 from steinpath._support.validation import captured_warnings
 from steinpath.cluster._blocks import StoredBlock
-from steinpath.cluster._messages import KeptObjects, pack_result, unpack_call
+from steinpath.cluster._messages import KeptObjects, ResultPickler, unpack_call
 from steinpath.design._base import ScalableDesign
 from steinpath.design._conversion import column_moments
 from steinpath.design._dense import DenseDesign
@@ -156,7 +156,7 @@ def _design_of(block: Any, dtype: Any) -> ScalableDesign:
 
 
 class Call(NamedTuple):
-    """A function to call on a block, packed with its arguments by `pack_call`."""
+    """A function to call on a block, packed with its arguments by `CallPickler`."""
 
     key: int
     packed: bytes
@@ -278,16 +278,17 @@ def _serve(
 
 def _answer(call: Call, design: WorkerDesign, kept: KeptObjects) -> Answer:
     """Make a call; exceptions become answers."""
-    kept.release(call.released)
+    for place in [place for place in kept if place[0] in call.released]:
+        del kept[place]
     warned: list[tuple[str, type[Warning]]] = []
     token = captured_warnings.set(warned)
     try:
         generators = deepcopy(call.generators)  # sessions of one process received the same ones
         function, args = unpack_call(call.packed, design, call.parts, generators, kept)
-        packed, parts = pack_result(function(*args), call.key, kept)
-        if design.communicator.index:  # that of the first block is used
-            packed, generators = b"", []
-        return Done(packed, parts, generators, warned)
+        result = ResultPickler(function(*args), call.key, kept)
+        if design.communicator.index:  # what is common to all blocks is that of the first one
+            return Done(b"", result.parts, [], warned)
+        return Done(result.packed, result.parts, generators, warned)
     except _Stopped:
         raise
     except BaseException as error:
