@@ -3,7 +3,6 @@
 In double precision to ten digits, in single precision to three; each in arrays of its own.
 """
 
-import itertools
 from collections import Counter
 
 import array_api_strict
@@ -21,8 +20,6 @@ from problems import (
     draw_for,
     handles,
 )
-from steinpath.engine._batch import Batch
-from steinpath.engine._data import prepare
 from steinpath.risk._methods import METHODS
 
 LAD = sp.LAD()
@@ -80,44 +77,6 @@ def test_paths(backend, loss, penalty, algorithm, fit_intercept):
         loss=loss,
     )
     assert_same(backend, found, expected, PATH)
-
-
-@EVERY_BACKEND
-@EVERY_LOSS
-@INTERCEPT
-def test_weighted_paths(backend, loss, fit_intercept):
-    weights = np.arange(40) % 3 + 1.0
-    for given in (weights, backend.asarray(weights)):
-        found, expected = both(
-            backend,
-            lambda X, y, _, given=given: sp.run(
-                X,
-                y,
-                loss,
-                sp.Lasso(0.3),
-                n_iter=12,
-                fit_intercept=fit_intercept,
-                sample_weight=weights if isinstance(X, np.ndarray) else given,
-            ),
-            loss=loss,
-        )
-        assert_same(backend, found, expected, PATH)
-
-
-@EVERY_BACKEND
-@pytest.mark.parametrize("name", PENALTY_EXAMPLES)
-@INTERCEPT
-def test_paths_of_many_penalties(backend, name, fit_intercept):
-    penalties = [sp.Lasso(0.1), PENALTY_EXAMPLES[name](9), sp.Lasso(0.5)]
-
-    def extended(X, y, _):
-        first, *others = penalties
-        data = prepare(X, y, sp.LAD(), fit_intercept)
-        batch = Batch.start(data, first.beside(others), sp.ChambollePock(), len(penalties))
-        return batch.extended(5).extended(12)
-
-    for found, expected in zip(*both(backend, extended), strict=True):
-        assert_same(backend, found, expected, PATH)
 
 
 @EVERY_BACKEND
@@ -192,41 +151,6 @@ def test_estimates(backend, loss, penalty, algorithm, fit_intercept):
 
     for found, expected in zip(*both(backend, estimates, loss=loss), strict=True):
         assert_same_risk(backend, found, expected)
-
-
-@EVERY_BACKEND
-@pytest.mark.parametrize("loss", [sp.SquareRoot(), sp.Squared()], ids=repr)
-@INTERCEPT
-def test_reduced_coordinates(backend, loss, fit_intercept):
-    """The Gram matrix pays for the lasso here; ridge has a spectrum."""
-    _, _, model = draw(40, 9)
-
-    def estimates(X, y, precision):
-        risks = []
-        for penalty, method in ((sp.Lasso(0.3), "compressed"), (sp.Ridge(0.3), "spectral")):
-            path = sp.run(X, y, loss, penalty, n_iter=30, fit_intercept=fit_intercept)
-            for covariance, scale in ((None, "norm"), (model.covariance, None)):
-                options = {"rng": 1, "precision": precision}
-                risks.append(sp.estimate_risk(path, None, covariance, method, scale, **options))
-        return risks
-
-    for found, expected in zip(*both(backend, estimates), strict=True):
-        assert_same_risk(backend, found, expected)
-
-
-@EVERY_BACKEND
-@INTERCEPT
-def test_correction_matrices(backend, fit_intercept):
-    _, _, model = draw(40, 9)
-
-    def matrices(X, y, _):
-        path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=6, fit_intercept=fit_intercept)
-        methods = ("exact", "hutchinson")
-        found = (sp.correction_matrices(path, model.covariance, m, rng=0) for m in methods)
-        return [*itertools.chain(*found)]
-
-    for found, expected in zip(*both(backend, matrices), strict=True):
-        backend.assert_same(found, expected)
 
 
 @EVERY_BACKEND

@@ -17,7 +17,6 @@ import steinpath as sp
 from problems import LOSS_EXAMPLES, PENALTY_EXAMPLES, assert_unmodified, draw
 from steinpath.algorithms._base import History
 from steinpath.problem import Loss
-from steinpath.problem._jacobians import Diagonal
 from steinpath.risk import _diagnostics as diagnostics
 
 ROOT = Path(__file__).parents[1]
@@ -316,34 +315,10 @@ class Shifted(PositiveLasso):
         return np.maximum(b - 1.1 * step * self.lam, 0)
 
 
-@dataclass(frozen=True, eq=False)
-class Jumping(PositiveLasso):
-    def prox(self, b, step):
-        return np.where(b > step * self.lam, b, 0)
-
-
-@dataclass(frozen=True, eq=False)
-class Stiff(PositiveLasso):
-    def jacobian(self, b, step):
-        return Diagonal(np.ones_like(b))
-
-
 @dataclass(frozen=True)
 class SignedPrimal(HeavyBall):
     def primal(self, prox, t, b, eta):
         return prox(b[-1] - self.step * np.sign(eta[-1]))
-
-
-@dataclass(frozen=True)
-class ClippedDual(HeavyBall):
-    def dual(self, prox, t, u, v):
-        return prox(-np.clip(v[-1], -0.1, 0.1))
-
-
-@dataclass(frozen=True)
-class Unsmoothed(Expectile):
-    def score(self, r, s):
-        return super().score(r, 0.0)
 
 
 @dataclass(frozen=True)
@@ -356,12 +331,8 @@ class Symmetric(Expectile):
     ("page", "name", "wrong"),
     [
         ("add_penalty", "PositiveLasso", Shifted),
-        ("add_penalty", "PositiveLasso", Jumping),
-        ("add_penalty", "PositiveLasso", Stiff),
-        ("add_loss", "Expectile", Unsmoothed),
         ("add_loss", "Expectile", Symmetric),
         ("add_algorithm", "HeavyBall", SignedPrimal),
-        ("add_algorithm", "HeavyBall", ClippedDual),
     ],
 )
 def test_checks_of_the_guides_find_mistakes(page, name, wrong):
