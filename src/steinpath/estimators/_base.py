@@ -183,8 +183,8 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         if parts is None:
             return self._fit_one(X, y, sample_weight, groups)  # type: ignore[no-any-return]
         fitted = self._fit_several(X, parts, sample_weight, groups)
-        found = self._together(fitted, parts, X, y, sample_weight, groups)
-        self.__dict__ = self._without_a_fit() | found
+        attributes = self._together(fitted, parts, X, y, sample_weight, groups)
+        self.__dict__ = self._without_a_fit() | attributes
         return self
 
     def _parts(self, y: Any, sample_weight: Any) -> list[Part] | None:
@@ -222,10 +222,10 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             token = captured_warnings.set([])
             try:
                 fitted.append(one.fit(X, part.y, sample_weight, groups))
-                found = captured_warnings.get() or ()
+                captured = captured_warnings.get() or ()
             finally:
                 captured_warnings.reset(token)
-            messages += [(_prefixed(text, part.prefix), category) for text, category in found]
+            messages += [(_prefixed(text, part.prefix), category) for text, category in captured]
         for message, category in messages:
             warn(message, category)
         return fitted
@@ -234,23 +234,23 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         self, fitted: list[PathEstimator], parts: Sequence[Part], *data: Any
     ) -> dict[str, Any]:
         """Return the attributes of several fits to data: arrays with one more axis, the first."""
-        first, found = fitted[0], dict[str, Any](estimators_=fitted)
+        first, attributes = fitted[0], dict[str, Any](estimators_=fitted)
         for name in (name for name in _STACKED if hasattr(first, name)):
             values = [getattr(one, name) for one in fitted]
             if is_foreign(values[0]):
-                found[name] = namespace(values[0]).stack(values)
+                attributes[name] = namespace(values[0]).stack(values)
             else:
-                found[name] = beside(np.stack(values), first.coef_)
+                attributes[name] = beside(np.stack(values), first.coef_)
         for name in ("n_features_in_", "feature_names_in_", "n_samples_", "test_loss_", "scale_"):
             if hasattr(first, name):
-                found[name] = getattr(first, name)
+                attributes[name] = getattr(first, name)
         if hasattr(first, "warnings_"):
-            found["warnings_"] = tuple(
+            attributes["warnings_"] = tuple(
                 _prefixed(message, part.prefix)
                 for one, part in zip(fitted, parts, strict=True)
                 for message in one.warnings_
             )
-        return found
+        return attributes
 
     def _compute(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, called: PathEstimator
@@ -260,8 +260,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         self.__dict__["_frame_library"] = library_of(X)
         X, y, sample_weight = self._validated(X, y, sample_weight)
         options = self._options(y, groups)
-        known = {name: value for name, value in vars(self).items() if _is_fitted(name)}
-        progress = Progress(called, X, y, sample_weight, known)
+        progress = Progress(called, X, y, sample_weight, _fitted(self))
         rows, design = prepare_rows(
             X,
             y,
@@ -475,8 +474,8 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                 )
             interrupted = self.stop_ == "interrupted"
             self._tuning = self._search(n_iter=self.n_iter_) if interrupted else self._search()
-        found: Tuning = self._tuning
-        return found
+        tuning: Tuning = self._tuning
+        return tuning
 
     def _model(self, coef: Array, intercept: Any) -> dict[str, Any]:
         """Return the attributes of a fitted model."""
@@ -547,10 +546,10 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         float
             Score of ``self.predict(X)``; with several quantiles, of the one nearest to the median.
         """
-        found = to_numpy(self.predict(X))
+        predictions = to_numpy(self.predict(X))
         if sample_weight is not None:
             sample_weight = to_numpy(check_array("sample_weight", sample_weight, ndim=1))
-        return self._score(y, found, sample_weight)
+        return self._score(y, predictions, sample_weight)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -661,12 +660,12 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         facts += [("Scoring Loss", one.test_loss_)] if hasattr(one, "test_loss_") else []
         facts += self._figures() if one is self else self._error_rate()
         head, rows = ("alpha", "iteration", "risk", "std err", "nonzero"), list[tuple[str, ...]]()
-        for k, each in enumerate(fitted if one is not self else ()):
+        for k, model in enumerate(fitted if one is not self else ()):
             risk = "", ""
-            if hasattr(each, "best_risk_"):
-                risk = f"{each.best_risk_:.4g}", f"{each.best_risk_stderr_:.2g}"
-            selected = f"{each.alpha_:.4g}", str(each.best_iter_)
-            rows.append((self._label(k), *selected, *risk, str(each._nonzero())))
+            if hasattr(model, "best_risk_"):
+                risk = f"{model.best_risk_:.4g}", f"{model.best_risk_stderr_:.2g}"
+            selected = f"{model.alpha_:.4g}", str(model.best_iter_)
+            rows.append((self._label(k), *selected, *risk, str(model._nonzero())))
         title = f"{type(self).__name__} Results"
         return Summary(title, tuple(facts), head if rows else (), tuple(rows), notes)
 

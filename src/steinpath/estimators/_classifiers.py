@@ -19,7 +19,7 @@ from steinpath._support.arrays import Array, beside, is_foreign, like, namespace
 from steinpath._support.printing import with_error
 from steinpath._support.validation import read_array
 from steinpath.estimators._base import GeneralEstimator, NamedEstimator, Part, PathEstimator
-from steinpath.estimators._docstrings import documented, named
+from steinpath.estimators._docstrings import documented
 from steinpath.estimators._fit import PreparedRows, Progress
 from steinpath.estimators._regressors import PathRegressor
 from steinpath.problem._grid import PenaltyOf
@@ -110,18 +110,18 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
     def _together(
         self, fitted: list[PathEstimator], parts: Sequence[Part], *data: Any
     ) -> dict[str, Any]:
-        found = super()._together(fitted, parts, *data)
+        attributes = super()._together(fitted, parts, *data)
         X, y, sample_weight, groups = data
         for name in ("coef_", "intercept_"):  # these have an axis of length 1 for the class
-            found[name] = found[name][:, 0, ...]
+            attributes[name] = attributes[name][:, 0, ...]
         classes, codes = read_labels(y, type(self).__name__)
-        found["classes_"] = _labels_beside(classes, found["coef_"])
+        attributes["classes_"] = _labels_beside(classes, attributes["coef_"])
         if not hasattr(fitted[0], "left_out_decision_"):
-            return found
+            return attributes
         decisions = [one.left_out_decision_ for one in fitted]
-        found["left_out_decision_"] = namespace(*decisions).stack(decisions, axis=1)
+        attributes["left_out_decision_"] = namespace(*decisions).stack(decisions, axis=1)
         new = type(self)(**self.get_params(deep=False))
-        new.__dict__ |= found
+        new.__dict__ |= attributes
         new._keep_scores(X, codes, sample_weight, groups)
         return {name: value for name, value in vars(new).items() if name.endswith("_")}
 
@@ -184,17 +184,17 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         if several:
             # classes whose models make no error do not contribute
             wrong = ((values > 0) != (actual[:, None] == labels)).any(axis=0)
-            own = max([1.0, *(each for each, errs in zip(dependence, wrong, strict=True) if errs)])
+            own = max([1.0, *np.compress(wrong, dependence).tolist()])
             self.error_rate_, stderr = rate[:2]
             self.error_rate_stderr_ = stderr * own / max(dependence)
-        found = self.error_rate_, self.error_rate_stderr_
-        self.scores_ = {ERROR_RATE: Score(*found, rate.constant)}
+        estimate = self.error_rate_, self.error_rate_stderr_
+        self.scores_ = {ERROR_RATE: Score(*estimate, rate.constant)}
         for name in dict.fromkeys((fitted[0].loss_.test_loss, fitted[0].test_loss_)):
             if name in self.scores_ or name not in CRITERIA:
                 continue
             if not several and name == self.test_loss_:
-                found = self.best_risk_, self.best_risk_stderr_
-                self.scores_[name] = Score(*found, self.constant_risk_)
+                estimate = self.best_risk_, self.best_risk_stderr_
+                self.scores_[name] = Score(*estimate, self.constant_risk_)
             elif several and name == "log":
                 chances = class_probabilities(values)[np.arange(len(actual)), actual]
                 losses = -np.log(np.maximum(chances, np.finfo(float).tiny))
@@ -373,7 +373,7 @@ def _against_the_rest(
     return {0: float(weights[codes[codes != k]].mean()), 1: float(weights[k])}
 
 
-@documented(PathRegressor, without=("intervals_", "left_out_prediction_", "median_error_"))
+@documented(like=PathRegressor, without=("intervals_", "left_out_prediction_", "median_error_"))
 @dataclass(eq=False, repr=False)
 class PathClassifier(Classifier, GeneralEstimator):
     r"""Penalised linear classification with selection of alpha and iteration by estimated risk.
@@ -480,7 +480,7 @@ class NamedClassifier(Classifier, NamedEstimator):
 
 
 _named = partial(
-    named,
+    documented,
     like=PathClassifier,
     example="""
     >>> import numpy as np

@@ -123,30 +123,30 @@ class Facts:
     def __add__(self, later: Facts) -> Facts:
         if not (self.count and later.count):
             return self if self.count else later
-        found = dict[str, Any]()
+        merged = dict[str, Any]()
         for name in ("count", "gaps", "total", "levels", "others"):
-            found[name] = getattr(self, name) + getattr(later, name)
+            merged[name] = getattr(self, name) + getattr(later, name)
         for name in ("kind", "first_gap", "sign", "negative", "code", "first_other"):
             value = getattr(self, name)
-            found[name] = getattr(later, name) if value in (None, "") else value
+            merged[name] = getattr(later, name) if value in (None, "") else value
         if not (self.present and later.present):
-            some = {name: found[name] for name in ("count", "gaps", "first_gap")}
+            some = {name: merged[name] for name in ("count", "gaps", "first_gap")}
             return replace(self if self.present else later, **some, offset=None)
         if self.kind != later.kind or not comparable(self.sign, later.sign):
-            return Facts(MIXED, found["count"])
+            return Facts(MIXED, merged["count"])
         if self.low is not None:
-            found["low"], found["high"] = min(self.low, later.low), max(self.high, later.high)
-        found["whole"] = self.whole and later.whole
-        found["offset"] = self.offset if self.offset == later.offset else None
+            merged["low"], merged["high"] = min(self.low, later.low), max(self.high, later.high)
+        merged["whole"] = self.whole and later.whole
+        merged["offset"] = self.offset if self.offset == later.offset else None
         if self.numbers is not None and later.numbers is not None:
-            found["numbers"] = np.concatenate([self.numbers, later.numbers])[:_MOST_CHECKED]
-        found["other_texts"] = _few(self.other_texts | later.other_texts)
-        return Facts(**found, formats=self.formats & later.formats)
+            merged["numbers"] = np.concatenate([self.numbers, later.numbers])[:_MOST_CHECKED]
+        merged["other_texts"] = _few(self.other_texts | later.other_texts)
+        return Facts(**merged, formats=self.formats & later.formats)
 
 
-def _few(found: Collection[str]) -> frozenset[str]:
+def _few(texts: Collection[str]) -> frozenset[str]:
     """Return the first texts in alphabetical order, one more than a message lists."""
-    return frozenset(nsmallest(MOST_NAMES + 1, found))
+    return frozenset(nsmallest(MOST_NAMES + 1, texts))
 
 
 def facts_of(
@@ -201,11 +201,11 @@ def facts_of(
     )
 
 
-def add_facts(found: dict[str, Facts], later: Mapping[str, Facts]) -> None:
+def add_facts(known: dict[str, Facts], later: Mapping[str, Facts]) -> None:
     """Add the facts about later rows to those of each column; refuse too many levels."""
     for name, facts in later.items():
-        found[name] = found[name] + facts if name in found else facts
-        if len(found[name].levels) > _MOST_COUNTED:
+        known[name] = known[name] + facts if name in known else facts
+        if len(known[name].levels) > _MOST_COUNTED:
             said = (
                 "column {name!r} has more than {most:,} distinct strings; use {remedy} to drop it"
             )
@@ -249,9 +249,9 @@ def _sorted_levels(facts: Facts) -> dict[str, int]:
 def describe(facts: Facts) -> str:
     """Summarise a column that has values."""
     if facts.kind == "O":
-        found = _sorted_levels(facts)
-        listed = [f"{level:.30} ({count})" for level, count in list(found.items())[:MOST_LISTED]]
-        return ", ".join(listed + [f"… {len(found)} levels"] * (len(found) > len(listed)))
+        counts = _sorted_levels(facts)
+        listed = [f"{level:.30} ({count})" for level, count in list(counts.items())[:MOST_LISTED]]
+        return ", ".join(listed + [f"… {len(counts)} levels"] * (len(counts) > len(listed)))
     if facts.kind == "M":
         first, last = np.datetime_as_string(np.array([facts.low, facts.high]), "D")
         return f"from {first} to {last}"
@@ -286,11 +286,11 @@ class Column(NamedTuple):
     def features(self) -> list[str]:
         """Names of its features."""
         if self.holds_numbers:
-            found = [self.name if self.kind == "number" else f"{self.name} (days)"]
+            names = [self.name if self.kind == "number" else f"{self.name} (days)"]
         else:
             levels = self.levels[1:] if self.kind == "binary" else self.levels
-            found = [f"{self.name}={level}" for level in levels]
-        return found + [f"{self.name} (missing)"] * self.indicator
+            names = [f"{self.name}={level}" for level in levels]
+        return names + [f"{self.name} (missing)"] * self.indicator
 
     def encode(self, read: ReadColumn, out: np.ndarray) -> np.ndarray:
         """Write the features of all rows to `out`; return which labels have no level of their own.
@@ -317,13 +317,13 @@ class Column(NamedTuple):
         return np.array([level not in code for level in levels], bool)
 
 
-def column_from_json(found: Any) -> Column:
+def column_from_json(entry: Any) -> Column:
     """Return a column from the data of a model file; refuse what is not valid."""
     old = {"name", "kind", "levels", "fill"}  # of version 0.1.0
-    known = isinstance(found, dict) and set(found) in (old, {*Column._fields})
-    require(known, "a column", f"have {str(Column._fields)[1:-1]} and nothing else", found)
-    given = {"sign": None, "indicator": False} | found
-    name, kind, levels, fill, sign, indicator = (given[each] for each in Column._fields)
+    known = isinstance(entry, dict) and set(entry) in (old, {*Column._fields})
+    require(known, "a column", f"have {str(Column._fields)[1:-1]} and nothing else", entry)
+    given = {"sign": None, "indicator": False} | entry
+    name, kind, levels, fill, sign, indicator = (given[field] for field in Column._fields)
     require_text("the name of a column", name)
     where, kind = f"column {name!r}", "binary" if kind == "yes or no" else kind
     require(kind in _KINDS, where, f"be one of {str(_KINDS)[1:-1]}", kind)
@@ -352,10 +352,10 @@ def column_from_json(found: Any) -> Column:
     return Column(name, kind, tuple(levels), fill, sign, indicator)
 
 
-def require(right: Any, what: str, wanted: str, found: Any) -> None:
+def require(right: Any, what: str, wanted: str, value: Any) -> None:
     """Refuse a value that is not right."""
     if not right:
-        raise DataError(f"{what} must {wanted}, got {found!r:.60}")
+        raise DataError(f"{what} must {wanted}, got {value!r:.60}")
 
 
 def require_text(what: str, text: Any) -> None:
@@ -370,14 +370,14 @@ def _named_identifier(name: str) -> bool:
 
 def identifier(name: str, position: int, facts: Facts) -> Remark | None:
     """Return why a column is dropped if it is an identifier, and None otherwise."""
-    values, found = facts.numbers, False
+    values, is_identifier = facts.numbers, False
     if facts.kind == "O":
-        found = _named_identifier(name) and max(facts.levels.values()) == 1
+        is_identifier = _named_identifier(name) and max(facts.levels.values()) == 1
     elif facts.whole:
         unique = values is not None and len(np.unique(values)) == len(values)
-        found = position == 0 if name in _UNNAMED else unique
-        found = found or facts.offset in (0, 1)
-    return remark(name, "identifier", remedy=Remedy("keep", name)) if found else None
+        is_identifier = position == 0 if name in _UNNAMED else unique
+        is_identifier = is_identifier or facts.offset in (0, 1)
+    return remark(name, "identifier", remedy=Remedy("keep", name)) if is_identifier else None
 
 
 def fit_column(name: str, facts: Facts, impute: bool) -> Column | Remark:
@@ -437,7 +437,7 @@ def remarks_about(facts: Mapping[str, Facts]) -> Iterator[Remark]:
             yield remark(name, "spoilt numbers", **about, **na, means=means)
 
 
-def _na(found: frozenset[str]) -> Message:
+def _na(texts: frozenset[str]) -> Message:
     """Return the parameters that make these texts missing values; the first if there are many."""
-    few = [Remedy("na", text) for text in sorted(found)[:MOST_NAMES]]
-    return joined(" ", [*few, *["…"] * (len(few) < len(found))])
+    few = [Remedy("na", text) for text in sorted(texts)[:MOST_NAMES]]
+    return joined(" ", [*few, *["…"] * (len(few) < len(texts))])

@@ -22,15 +22,18 @@ _HEADING = re.compile(r"^([A-Z][A-Za-z ]+)\n-{3,}\n", re.MULTILINE)
 
 
 def documented(
-    like: type, *, without: tuple[str, ...] = (), example: str = ""
+    *kinds: Any, like: type, without: tuple[str, ...] = (), example: str = ""
 ) -> Callable[[type], type]:
     """Return a class decorator that completes the docstring of an estimator.
 
     It gets a description of every parameter and attribute, its own or else that of ``like``, except
-    attributes in ``without``; and an example, in which ``{name}`` is its name.
+    attributes in ``without``; and an example, in which ``{name}`` is its name. ``kinds`` are the
+    loss and the penalty of a named estimator.
     """
 
     def complete(cls: type) -> type:
+        if kinds:
+            cls.loss_class, cls.penalty_class = kinds  # type: ignore[attr-defined]
         if not cls.__doc__ or not like.__doc__:  # with python -OO
             return cls
         head, own = _parts(cls.__doc__)
@@ -47,16 +50,6 @@ def documented(
         parts = [f"{name}\n{'-' * len(name)}\n{own[name]}" for name in _SECTIONS if own.get(name)]
         cls.__doc__ = "\n\n".join([head, *parts]) + "\n"
         return cls
-
-    return complete
-
-
-def named(loss: Any, penalty: Any, like: type, example: str = "") -> Callable[[type], type]:
-    """Return a class decorator for an estimator with this loss and penalty."""
-
-    def complete(cls: type) -> type:
-        cls.loss_class, cls.penalty_class = loss, penalty  # type: ignore[attr-defined]
-        return documented(like, example=example)(cls)
 
     return complete
 
@@ -79,11 +72,11 @@ def _attributes(inherited: str, own: str, without: tuple[str, ...]) -> list[str]
     """Return the entries of attributes: inherited ones in their order, and then the others."""
     mine = _entries(own)
     places = {name: key for key in mine for name in key.split(", ")}
-    found = dict[str, str]()
+    entries = dict[str, str]()
     for key, entry in _entries(inherited).items():
         names = key.split(", ")
         if any(name in places for name in names):
-            found |= {places[name]: mine[places[name]] for name in names if name in places}
+            entries |= {places[name]: mine[places[name]] for name in names if name in places}
         elif not all(name in without for name in names):
-            found[key] = entry
-    return list((found | mine).values())
+            entries[key] = entry
+    return list((entries | mine).values())

@@ -167,9 +167,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             The features.
         """
         read = self._facts(_filled_table(X), rows=rows)
-        found = {name: (facts, values) for name, facts, values in read}
-        self.fit_facts(list(found), {name: facts for name, (facts, _) in found.items()})
-        return self._encode((column, found[column.name][1]) for column in self.columns_)[0]
+        contents = {name: (facts, values) for name, facts, values in read}
+        self.fit_facts(list(contents), {name: facts for name, (facts, _) in contents.items()})
+        return self._encode((column, contents[column.name][1]) for column in self.columns_)[0]
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the features of rows.
@@ -187,7 +187,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         table = _filled_table(X)
         known = set(table.column_names)
-        if lacking := [each.name for each in self.columns_ if each.name not in known]:
+        if lacking := [column.name for column in self.columns_ if column.name not in known]:
             said = f"{counted(len(lacking), 'column')} of the model "
             said += "is missing" if len(lacking) == 1 else "are missing"
             raise DataError(f"{said}: {with_closest(lacking, known)}")
@@ -251,7 +251,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def fit_facts(self, names: Sequence[str], facts: Mapping[str, Facts]) -> TableEncoder:
         """Fit from the facts about all rows. The `middle` of several blocks must be filled in."""
         impute = check_choice("missing", self.missing, ("impute", "error")) == "impute"
-        categories, drop, keep = (self._texts(each) for each in ("categories", "drop", "keep"))
+        categories, drop, keep = map(self._texts, ("categories", "drop", "keep"))
         refuse_unknown(facts, (*drop, *categories, *keep))
         if both := sorted({*drop} & {*keep}):
             raise DataError(f"{both[0]!r} cannot be both dropped and kept")
@@ -266,12 +266,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         notes += as_notes(columns.remarks_about(seen))
         used, summary, dropped = list[Column](), list[ColumnSummary](), list[Remark]()
         for position, name in enumerate(names):
-            known, found = facts[name], None
+            known, reason = facts[name], None
             if name in drop:
-                found = Remark(name, "as requested", "", "")
+                reason = Remark(name, "as requested", "", "")
             elif name not in (*categories, *keep):
-                found = columns.identifier(name, position, known)
-            column = found or columns.fit_column(name, known, impute)
+                reason = columns.identifier(name, position, known)
+            column = reason or columns.fit_column(name, known, impute)
             if isinstance(column, Column):
                 used.append(column)
                 about = column.kind, columns.describe(known), known.gaps, len(column.features)
@@ -282,7 +282,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         notes += as_notes(dropped)
         if not used:
             raise DataError(joined("; ", ["there is no column to predict from", *notes]))
-        if gaps := {each.name: facts[each.name] for each in used if facts[each.name].gaps}:
+        if gaps := {column.name: facts[column.name] for column in used if facts[column.name].gaps}:
             notes += self._missing(gaps, impute)
         return self._fitted(used, names, notes, summary)
 
@@ -293,38 +293,38 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             total = sum(known.gaps for known in gaps.values())
             values = f"{counted(total, 'missing value')} in {counted(len(gaps), 'column')}"
             return [Message(f"{values} {'was' if total == 1 else 'were'} replaced with {replaced}")]
-        found = {name: (known.gaps, known.first_gap or 0) for name, known in gaps.items()}
+        counts = {name: (known.gaps, known.first_gap or 0) for name, known in gaps.items()}
         last = max(known.count for known in gaps.values()) - 1
-        whole_row = len(found) > 1 and set(found.values()) == {(1, last)}
+        whole_row = len(counts) > 1 and set(counts.values()) == {(1, last)}
         advice = f"use {{remedy}} to replace them with {replaced}"
         remedy = Remedy("missing", "impute")
-        refuse_gaps(found, Message(advice, remedy=remedy), last if whole_row else None)
+        refuse_gaps(counts, Message(advice, remedy=remedy), last if whole_row else None)
         return []
 
     def to_json(self) -> dict[str, Any]:
         """Return the fitted state as plain data, for `from_json`; without notes and summary."""
         check_is_fitted(self)
         lists = {name: self._texts(name) for name in _LISTS}
-        found = [{**each._asdict(), "levels": list(each.levels)} for each in self.columns_]
+        entries = [{**column._asdict(), "levels": list(column.levels)} for column in self.columns_]
         names = self.feature_names_in_.tolist()
-        return {"columns": found, "names": names, "parameters": self.get_params() | lists}
+        return {"columns": entries, "names": names, "parameters": self.get_params() | lists}
 
     @classmethod
-    def from_json(cls, found: Any) -> TableEncoder:
+    def from_json(cls, state: Any) -> TableEncoder:
         """Return a fitted encoder from plain data; raise `DataError` if it is not valid.
 
         Columns may be those of a model file of version 0.1.0; other entries may be left out.
         """
-        known = isinstance(found, dict) and {"columns"} <= set(found) <= _ENTRIES
-        require(known, "an encoder", "have columns, names and parameters only", found)
-        listed, given = found["columns"], found.get("parameters", {})
+        known = isinstance(state, dict) and {"columns"} <= set(state) <= _ENTRIES
+        require(known, "an encoder", "have columns, names and parameters only", state)
+        listed, given = state["columns"], state.get("parameters", {})
         known = isinstance(listed, list) and len(listed) > 0
         require(known, "the columns of an encoder", "be a list", listed)
         known = isinstance(given, dict) and set(given) <= set(cls().get_params())
         require(known, "the parameters of an encoder", "be those of TableEncoder", given)
         used = [*map(columns.column_from_json, listed)]
         own = [column.name for column in used]
-        names = found.get("names", own)
+        names = state.get("names", own)
         require(isinstance(names, list), "the names of an encoder", "be a list", names)
         for name in names:
             require_text("the name of a column", name)
@@ -357,9 +357,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Return a parameter that is a sequence of names or texts."""
         given = getattr(self, parameter)
         right = isinstance(given, kind) and not isinstance(given, str)
-        right = right and (parameter != "na" or all(isinstance(each, str) for each in given))
+        right = right and (parameter != "na" or all(isinstance(text, str) for text in given))
         require(right, parameter, "be a list of strings", given)
-        return [str(each) for each in given]
+        return [str(text) for text in given]
 
     def _facts(
         self, table: Any, start: int = 0, as_text: Collection[str] = (), rows: Any = None
@@ -418,7 +418,7 @@ def _read_new(column: Column, values: Any, how: TextFormat) -> ReadColumn:
     if sign is not None and not read.gaps.all() and not columns.comparable(sign, read.sign):
         row = int(read.gaps.argmin())
         said = "column {name!r} holds numbers {fit} in the fit, but has {value!r:.60} in {place}, "
-        fit, new = (f"with {each!r}" if each else "without a sign" for each in (sign, read.sign))
+        fit, new = (f"with {mark!r}" if mark else "without a sign" for mark in (sign, read.sign))
         about: dict[str, Any] = {"name": name, "fit": fit, "new": new}
         about["value"] = str(values[row].as_py())
         raise DataError(Message(said + "{new}; write them as in the fit", row=row, **about))
@@ -429,7 +429,7 @@ def first_other(read: ReadColumn, kind: str, how: TextFormat) -> Message:
     """Return the first value that is not of the given kind ("number" or "date"), and its place."""
     rows = ~read.gaps
     if read.kind == "O":
-        dates = [cells.is_date(each, how) for each in read.labels]
+        dates = [cells.is_date(label, how) for label in read.labels]
         fits = dates if kind == "date" else cells.like_numbers(read.labels, how)
         others = ~np.array([*fits, True])[read.data]
         rows = others if others.any() else rows

@@ -89,10 +89,10 @@ class PreparedRows(NamedTuple):
         place = type(X), str(getattr(X, "device", "cpu")), X.shape
         entries = (X.data, X.indices, X.indptr) if is_sparse else to_numpy(X)
         try:
-            found: str = joblib.hash((place, entries, to_numpy(self.y), self.weights, parameters))
+            digest: str = joblib.hash((place, entries, to_numpy(self.y), self.weights, parameters))
         except Exception:  # functions and objects of the user that cannot be pickled
             return None
-        return found
+        return digest
 
 
 def prepare_rows(

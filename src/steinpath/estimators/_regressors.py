@@ -20,7 +20,7 @@ from steinpath.engine._data import RunData
 from steinpath.engine._path import Path
 from steinpath.engine._run import run
 from steinpath.estimators._base import GeneralEstimator, NamedEstimator, Part, PathEstimator
-from steinpath.estimators._docstrings import named
+from steinpath.estimators._docstrings import documented
 from steinpath.estimators._fit import PreparedRows
 from steinpath.inference._coefficient_intervals import CoefficientIntervals
 from steinpath.inference._estimate_intervals import coefficient_intervals
@@ -67,8 +67,10 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
         .. [1] V. Chernozhukov, I. Fernández-Val and A. Galichon (2010). Quantile and probability
            curves without crossing. Econometrica 78, 1093-1125.
         """
-        found = self._linear(X, "predict")
-        return found if found.ndim == 1 else namespace(found).sort(found, axis=1)
+        predictions = self._linear(X, "predict")
+        if predictions.ndim == 1:
+            return predictions
+        return namespace(predictions).sort(predictions, axis=1)
 
     def predict_interval(self, X: Any, level: float = 0.9) -> Array:
         """Return prediction intervals.
@@ -110,15 +112,15 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
             )
         X, low, high = self._features(X, "predict_interval"), fitted[0], fitted[-1]
         if low is self:
-            found = self.intervals_.interval(X, level)
+            ends = self.intervals_.interval(X, level)
         elif low is high:
             raise ValueError(
                 "intervals between quantiles require at least two, such as q=(0.05, 0.95); got "
                 f"q=({low.q:g},); for intervals from one quantile, use q={low.q:g}"
             )
         else:
-            found = conformalised_quantiles(low.intervals_, high.intervals_, X, level)
-        return cast(found, self.intercept_.dtype) if is_foreign(found) else found
+            ends = conformalised_quantiles(low.intervals_, high.intervals_, X, level)
+        return cast(ends, self.intercept_.dtype) if is_foreign(ends) else ends
 
     def coef_intervals(
         self, features: Any = None, level: float = 0.95, without: Any = None, names: Any = None
@@ -176,7 +178,7 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
                 if unknown := [j for j in np.atleast_1d(wanted).tolist() if j not in places]:
                     raise ValueError(f"column {unknown[0]} is in without and has no interval")
                 wanted = [places[j] for j in np.atleast_1d(wanted).tolist()]
-        found = coefficient_intervals(
+        intervals = coefficient_intervals(
             path,
             features=wanted,
             level=level,
@@ -185,9 +187,9 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
             groups=self._groups,
             names=names,
         )
-        for message in found.warnings:
+        for message in intervals.warnings:
             warn(message)
-        return replace(found.rescaled(scale), library=self._frame_library)
+        return replace(intervals.rescaled(scale), library=self._frame_library)
 
     def _score(self, y: Any, predictions: np.ndarray, sample_weight: Any) -> float:
         if predictions.ndim > 1:
@@ -405,7 +407,7 @@ class NamedRegressor(Regressor, NamedEstimator):
 
 
 _named = partial(
-    named,
+    documented,
     like=PathRegressor,
     example="""
     >>> import steinpath as sp
