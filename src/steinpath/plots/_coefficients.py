@@ -83,7 +83,12 @@ def plot_coefficients(
     coef = coef[:, order] * scales[order]
     names = [names[j] for j in order[:top]]
     with drawing_on(ax) as axes:
-        _draw_grey(axes, coef[:, top:])
+        from matplotlib.collections import LineCollection
+
+        segments = [np.column_stack([np.arange(last + 1), curve]) for curve in coef[:, top:].T]
+        grey = LineCollection(segments, colors="#aaaaaa", linewidths=0.4, zorder=1.2)
+        grey.set_rasterized(len(segments) > 200)
+        axes.add_collection(grey)
         for k, name in enumerate(names):
             colour, dash = _COLOURS[k % len(_COLOURS)], _DASHES[k // len(_COLOURS) % len(_DASHES)]
             axes.plot(coef[:, k], color=colour, ls=dash, label=f"_{name}", zorder=2.5)
@@ -104,17 +109,6 @@ def plot_coefficients(
 def largest_sizes(coef: np.ndarray) -> np.ndarray:
     """Return the largest absolute value of each coefficient on a path, without copying the path."""
     return np.asarray(np.maximum(coef.max(axis=0), -coef.min(axis=0)))
-
-
-def _draw_grey(ax: Axes, coef: np.ndarray) -> None:
-    """Draw many coefficients as one collection of thin lines."""
-    from matplotlib.collections import LineCollection
-
-    t = np.arange(len(coef))
-    segments = [np.column_stack([t, curve]) for curve in coef.T]
-    lines = LineCollection(segments, colors="#aaaaaa", linewidths=0.4, zorder=1.2)
-    lines.set_rasterized(len(segments) > 200)
-    ax.add_collection(lines)
 
 
 def _label_ends(ax: Axes, ends: np.ndarray, names: Sequence[str]) -> None:

@@ -99,7 +99,11 @@ def plot_ranking(rows: Sequence[Any], ax: Axes | None = None) -> Axes:
             marker = ">" if risk > high else marker
             axes.plot(min(risk, high), place, marker, color=colour, clip_on=False)
             if len(rows) > 1:
-                axes.annotate(_behind(rows[place]), (1, place), **_AT_RIGHT)
+                behind = rows[place].behind, rows[place].behind_stderr
+                text = (
+                    with_error(*behind, signed=True, exponent_from=1e4) if any(behind) else "best"
+                )
+                axes.annotate(text, (1, place), **_AT_RIGHT)
         if len(rows) > 1:
             note(axes, "difference ± s.e.", outside=True)
         axes.set(xlim=(low, high), ylim=(len(rows) - 0.4, -0.6))
@@ -112,12 +116,6 @@ def plot_ranking(rows: Sequence[Any], ax: Axes | None = None) -> Axes:
 _AT_RIGHT: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "xytext": (8, 0)}
 _AT_RIGHT |= {"textcoords": "offset points", "va": "center_baseline"}
 _AT_RIGHT |= {"fontsize": "medium", "annotation_clip": False}
-
-
-def _behind(row: Any) -> str:
-    if not row.behind and not row.behind_stderr:
-        return "best"
-    return with_error(row.behind, row.behind_stderr, signed=True, exponent_from=1e4)
 
 
 def _range_of(risks: np.ndarray, errors: np.ndarray) -> tuple[float, float]:

@@ -65,11 +65,9 @@ def plot_risk(
     values, stderr, train = (to_numpy(a) for a in (risk.values, risk.stderr, risk.train))
     last = len(values) - 1
     best = risk.best_iter if best is None else check_count("best", best, low=0, high=last)
-    others: dict[str, np.ndarray] = {}
+    others: dict[str, np.ndarray] = {} if true_risk is None else {"true risk": to_numpy(true_risk)}
     if risk.audit is not None and np.any(np.abs(to_numpy(risk.audit.repair)) > stderr / 4):
-        others["before audit correction"] = to_numpy(risk.raw)
-    if true_risk is not None:
-        others["true risk"] = to_numpy(true_risk)
+        others = {"before audit correction": to_numpy(risk.raw)} | others
     with drawing_on(ax) as axes:
         _draw_path(axes, values, stderr, train, best, others, log_time)
         axes.set_ylabel(name_of_loss(risk.test_loss))

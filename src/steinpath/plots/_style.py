@@ -166,11 +166,6 @@ def figure_of(drawn: Axes | Figure) -> Figure:
     return figure
 
 
-# ------------------------------------------------------------------------------------------------
-# Parts of several plots
-# ------------------------------------------------------------------------------------------------
-
-
 # Multiples of powers of ten that are labelled; fewer for longer paths.
 _STEPS: tuple[Sequence[int], ...] = (range(1, 8), (1, 2, 5), (1, 3), (1,))
 
