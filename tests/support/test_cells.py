@@ -8,9 +8,6 @@ from steinpath._support.cells import (
     TextFormat,
     as_arrow,
     date_formats,
-    is_date,
-    is_number,
-    like_numbers,
     missing,
     read_column,
     texts,
@@ -38,12 +35,9 @@ def assert_values(found, wanted):
         (["1", " -2.5e-3 ", "+.5", "0007", "1E5"], [1.0, -0.0025, 0.5, 7.0, 1e5]),
         (["1", "1_000"], ["1", "1_000"]),
         (["1", "12 m"], ["1", "12 m"]),
-        (["1,5", "a", "b"], ["1,5", "a", "b"]),
-        (["inf", "a"], ["inf", "a"]),
         (["TRUE", "False", "NA"], ["TRUE", "False", None]),
         (["2020-02-30", "2020-01-01"], ["2020-02-30", "2020-01-01"]),
         (["2020", "2021"], [2020.0, 2021.0]),
-        (["20200101T10", "2020-01-01"], ["20200101T10", "2020-01-01"]),
         (["555-1234", "555-9876"], ["555-1234", "555-9876"]),
         (["0001-01-01T00:00+10:00"], ["0001-01-01T00:00+10:00"]),
         (["2020-01-01T12:00:00+02:00", "1066-10-14"], ["2020-01-01T10:00", "1066-10-14"]),
@@ -84,9 +78,7 @@ def test_missing_values(mark):
         (["1,23", "5"], {"thousands": ","}, ["1,23", "5"]),
         (["1.5", "5"], {"decimal": ","}, ["1.5", "5"]),
         (["-999", "5", "missing"], {"na": ("-999", "missing")}, [np.nan, 5.0, np.nan]),
-        (["a", "-"], {"na": ("-",)}, ["a", None]),
         (["16.05.2023", "NA"], {"date_format": "%d.%m.%Y"}, ["2023-05-16", "NaT"]),
-        (["5/16/2023"], {"date_format": "%m/%d/%Y"}, ["2023-05-16"]),
         (["20230516"], {"date_format": "%Y%m%d"}, ["2023-05-16"]),
         (["202311"], {"date_format": "%Y%m%d"}, [202311.0]),
         (["2023-05-16"], {"date_format": "%d.%m.%Y"}, ["2023-05-16"]),
@@ -99,7 +91,6 @@ def test_missing_values(mark):
         (["12%", "0.5"], {}, ["12%", "0.5"]),
         (["$5", "€5"], {}, ["$5", "€5"]),
         (["$5", "five"], {}, ["$5", "five"]),
-        (["ABC 5", "ABC 6"], {}, ["ABC 5", "ABC 6"]),
     ],
     ids=repr,
 )
@@ -155,14 +146,9 @@ def test_decimal_commas_beyond_doubt():
         assert not uses_decimal_comma(doubtful)
 
 
-@pytest.mark.parametrize(
-    "cell", ["0", "0.5", "00.5", "-007", "1e05", "10", "+5", "1234567890123456"]
-)
-def test_numbers_are_no_codes(cell):
-    assert read([cell, "3"]).code is None
-
-
-def test_a_code_in_any_row_and_with_blanks_around_it():
+def test_codes_are_found_in_any_row_and_with_blanks_around_them():
+    for number in ("0", "0.5", "00.5", "-007", "1e05", "10", "+5", "1234567890123456"):
+        assert read([number, "3"]).code is None
     assert read(["3", "  07 ", "08"]).code == ("07", 1)
     assert read(["3", "+41791234567"], start=5).code == ("+41791234567", 6)
     assert read(["12345678901234567890", "2"]).code == ("12345678901234567890", 0)
@@ -203,12 +189,6 @@ def test_texts_of_columns():
     assert texts(words).tolist() == usual
     for values in (numbers, dates, words):
         assert missing(values).tolist() == [text is None for text in texts(values)]
-
-
-def test_kinds_of_texts():
-    assert [is_number(text) for text in ("1", "-1e5", "1_000", "a", "")] == [1, 1, 0, 0, 0]
-    assert [is_date(text) for text in ("2020-01-01", "20200101", "x")] == [1, 0, 0]
-    assert like_numbers(["$5", "x", "3"], TextFormat()) == [True, False, True]
 
 
 def test_common_formats_of_dates():

@@ -10,9 +10,9 @@ import pytest
 
 import steinpath as sp
 from backends import skip_frames_without_names
-from steinpath._support.charts import fragment, interval_chart, line_chart, text
-from steinpath._support.printing import Summary
-from steinpath._support.progress import Lines, begin, listener, printing, tell
+from steinpath._support.charts import interval_chart, line_chart, text
+from steinpath._support.printing import Summary, fragment
+from steinpath._support.progress import begin, listener, printing, tell
 
 HOSTILE = '<script>alert("x")</script> & \x1b[31m'
 
@@ -60,13 +60,6 @@ def test_html_is_small_and_well_formed(request, name):
     assert "<table" in html
 
 
-def test_html_of_wide_and_long_paths_is_small():
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((30, 200)), rng.standard_normal(30)
-    path = sp.run(X, y, sp.LAD(), sp.Ridge(0.1), n_iter=1000)
-    check(path._repr_html_())
-
-
 def test_html_does_not_adjust_for_selection(data):
     tuning = sp.tune(*data, sp.LAD(), sp.Lasso, lams=3, n_iter=20, rng=0)
     assert "not adjusted for selection" in tuning._repr_html_()
@@ -92,10 +85,6 @@ def test_charts_of_extreme_values(values):
     svg = line_chart(x, {"a": values}, x_label="t", marked=0, errors=np.ones(len(values)))
     ET.fromstring(svg)
     assert not re.search(r"nan|inf", svg)
-
-
-def test_charts_without_anything_to_draw_are_empty():
-    assert line_chart([], {}, x_label="t") == ""
     assert line_chart([0], {"a": [np.nan]}, x_label="t") == ""
     assert interval_chart(["a"], [0.0], [-np.inf], [np.inf], x_label="b") == ""
 
@@ -106,11 +95,6 @@ def test_the_marked_point_is_drawn_where_it_is():
     svg = line_chart(np.arange(1000), {"a": values}, x_label="t", marked=501)
     lowest = max(float(y) for y in re.findall(r",([\d.]+)", re.search('points="(.*?)"', svg)[1]))
     assert float(re.search(r'cy="([\d.]+)"', svg)[1]) == lowest
-
-
-# ------------------------------------------------------------------------------------------------
-# Summaries
-# ------------------------------------------------------------------------------------------------
 
 
 def test_summary_is_a_table():
@@ -187,15 +171,9 @@ def test_summary_of_several_classes(data):
     X, _ = data
     y = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]
     model = sp.LogisticRidge(n_iter=20, n_alphas=3, random_state=0).fit(X, y)
-    rows = [line.split()[0] for line in str(model.summary()).splitlines() if line[:2] in
-            ("a ", "b ", "c ")]  # fmt: skip
-    assert rows == ["a", "b", "c"]
-    assert "Error Rate" in str(model.summary())
-
-
-# ------------------------------------------------------------------------------------------------
-# Data frames
-# ------------------------------------------------------------------------------------------------
+    shown = str(model.summary())
+    assert re.findall(r"^([abc]) ", shown, re.MULTILINE) == ["a", "b", "c"]
+    assert "Error Rate" in shown
 
 
 def test_frames_have_one_row_for_each_iteration_and_penalty(risk, tuning):
@@ -238,11 +216,6 @@ def test_frames_and_charts_have_the_given_iterate(data, monkeypatch):
     monkeypatch.setattr(chart, lambda x, lines, **_: drawn.append(lines) or "")
     tuning._repr_html_()
     np.testing.assert_array_equal(drawn[0]["estimated risk"], tuning.risk[:, 3])
-
-
-# ------------------------------------------------------------------------------------------------
-# Progress
-# ------------------------------------------------------------------------------------------------
 
 
 def test_tune_prints_progress(data, capsys):
@@ -295,10 +268,10 @@ def test_verbose_is_checked(data, verbose):
 
 
 def test_printing_passes_on_to_another_listener(capsys):
-    heard = []
+    announced = []
 
     def other(what, steps):
-        heard.append(what)
+        announced.append(what)
         return lambda: True
 
     token = listener.set(other)
@@ -309,11 +282,5 @@ def test_printing_passes_on_to_another_listener(capsys):
         assert listener.get() is other
     finally:
         listener.reset(token)
-    assert heard == ["stage"]
+    assert announced == ["stage"]
     assert capsys.readouterr().out.splitlines()[-1] == "[work] message"
-
-
-def test_messages_are_dropped_if_nothing_is_printed(capsys):
-    tell("message")
-    assert capsys.readouterr().out == ""
-    assert isinstance(Lines("a", 1)("b", 1), type(lambda: None))

@@ -22,13 +22,13 @@ def restored():
 @pytest.mark.parametrize("before", [False, True])
 def test_the_setting_is_restored(before, restored):
     torch.backends.cuda.matmul.allow_tf32 = before
-    with arrays._tensor_cores():
+    with arrays._TensorCores():
         assert setting()
-        with arrays._tensor_cores():  # of another thread
+        with arrays._TensorCores():  # of another thread
             assert setting()
         assert setting()
     assert setting() == before
-    with pytest.raises(ZeroDivisionError), arrays._tensor_cores():
+    with pytest.raises(ZeroDivisionError), arrays._TensorCores():
         _ = 1 / 0
     assert setting() == before
 

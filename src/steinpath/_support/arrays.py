@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import math
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import array_api_compat
@@ -120,33 +120,32 @@ def coarse_products(array: Array) -> AbstractContextManager[None]:
     precision. This is accurate enough for tangents of random probes, whose Monte Carlo error is
     larger, and two to three times faster.
     """
-    return _tensor_cores() if on_cuda(array) else nullcontext()
+    return _TensorCores() if on_cuda(array) else nullcontext()
 
 
 class _TensorCores:
-    """Torch's TF32 setting, shared by the threads that change it."""
+    """Torch's TF32 setting, which is on while any thread is within the context."""
 
     lock = threading.Lock()
     users = 0
     before = False
 
+    def __enter__(self) -> None:
+        self._change(1)
 
-@contextmanager
-def _tensor_cores() -> Iterator[None]:
-    import torch
+    def __exit__(self, *_: object) -> None:
+        self._change(-1)
 
-    setting = torch.backends.cuda.matmul
-    with _TensorCores.lock:
-        if not _TensorCores.users:
-            _TensorCores.before, setting.allow_tf32 = setting.allow_tf32, True
-        _TensorCores.users += 1
-    try:
-        yield
-    finally:
-        with _TensorCores.lock:
-            _TensorCores.users -= 1
-            if not _TensorCores.users:
-                setting.allow_tf32 = _TensorCores.before
+    @classmethod
+    def _change(cls, users: int) -> None:
+        import torch
+
+        setting = torch.backends.cuda.matmul
+        with cls.lock:
+            if not cls.users:
+                cls.before = setting.allow_tf32
+            cls.users += users
+            setting.allow_tf32 = cls.users > 0 or cls.before
 
 
 def indices(values: Any, reference: Array) -> Array:

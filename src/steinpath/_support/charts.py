@@ -1,4 +1,4 @@
-"""Colours of all plots, and HTML for notebooks: tables of key figures and small SVG charts.
+"""Colours of all plots, and small SVG charts for notebooks.
 
 Neither matplotlib nor JavaScript is needed. Text and axes have the colour of the surrounding text,
 so that charts are legible in light and dark notebooks.
@@ -21,30 +21,9 @@ PURPLE, SKY, YELLOW, BLACK = "#CC79A7", "#56B4E9", "#E69F00", "#000000"
 _COLOURS = (BLUE, ORANGE, GREEN, SKY, PURPLE, YELLOW)
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 420, 190, 58, 12, 20, 34
 # Points of a line, and characters of a label, at most: the size of the page is bounded.
-_MOST_POINTS, _MOST_CHARACTERS, _MOST_IN_CELL = 80, 24, 80
+_MOST_POINTS, _MOST_CHARACTERS = 80, 24
 # Share of the largest values of a chart that may be cut off: iterates may diverge.
 _CUT_OFF = 0.02
-
-
-def fragment(
-    title: str, facts: Iterable[tuple[str, object]], *charts: str, notes: Sequence[str] = ()
-) -> str:
-    """Return a table of key figures with SVG charts beside it and numbered notes below."""
-    cell = 'style="text-align:left;padding:1px 10px 1px 0;background:none"'
-    rows = "".join(
-        f"<tr style='background:none'><th {cell}>{text(name)}</th>"
-        f"<td {cell}>{text(value, _MOST_IN_CELL)}</td></tr>"
-        for name, value in facts
-    )
-    listed = "".join(f"<li>{text(note)}</li>" for note in notes)
-    return (
-        '<div style="font-size:90%"><div style="font-weight:bold;margin-bottom:4px">'
-        f"{text(title)}</div>"
-        '<div style="display:flex;flex-wrap:wrap;gap:16px;align-items:flex-start">'
-        f'<table style="border-collapse:collapse;margin:0">{rows}</table>{"".join(charts)}</div>'
-        + (f'<ol style="margin:4px 0 0 0;max-width:60em">{listed}</ol>' if listed else "")
-        + "</div>"
-    )
 
 
 def line_chart(

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import zip_longest
 
 # Width of a summary, the gap between its two columns, and the width of names.
 _WIDTH, _GAP, _NAME = 78, 3, 24
+# Characters of a cell, at most: the size of a page is bounded.
+_MOST_IN_CELL = 80
 
 
 def printable(text: str) -> str:
@@ -34,6 +36,27 @@ def text(value: object, most: int | None = None) -> str:
     if most is not None and len(plain) > most:
         plain = f"{plain[: most - 1]}…"
     return escape(plain)
+
+
+def fragment(
+    title: str, facts: Iterable[tuple[str, object]], *parts: str, notes: Sequence[str] = ()
+) -> str:
+    """Return HTML of a table of key figures, with parts beside it and numbered notes below."""
+    cell = 'style="text-align:left;padding:1px 10px 1px 0;background:none"'
+    rows = "".join(
+        f"<tr style='background:none'><th {cell}>{text(name)}</th>"
+        f"<td {cell}>{text(value, _MOST_IN_CELL)}</td></tr>"
+        for name, value in facts
+    )
+    listed = "".join(f"<li>{text(note)}</li>" for note in notes)
+    return (
+        '<div style="font-size:90%"><div style="font-weight:bold;margin-bottom:4px">'
+        f"{text(title)}</div>"
+        '<div style="display:flex;flex-wrap:wrap;gap:16px;align-items:flex-start">'
+        f'<table style="border-collapse:collapse;margin:0">{rows}</table>{"".join(parts)}</div>'
+        + (f'<ol style="margin:4px 0 0 0;max-width:60em">{listed}</ol>' if listed else "")
+        + "</div>"
+    )
 
 
 def with_error(
@@ -115,26 +138,16 @@ class Summary:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        cell = "style='text-align:left;padding:1px 10px 1px 0'"
         number = "style='text-align:right;padding:1px 10px'"
-        facts = "".join(
-            f"<tr><th {cell}>{text(name)}</th><td {cell}>{text(value)}</td></tr>"
-            for name, value in self.facts
+        head = "".join(f"<th {number}>{text(name)}</th>" for name in self.head)
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{text(name, _NAME)}</th>"
+            + "".join(f"<td {number}>{text(value)}</td>" for value in values)
+            + "</tr>"
+            for name, *values in self.rows
         )
-        parts = [f"<table><caption>{text(self.title)}</caption>{facts}</table>"]
-        if self.head:
-            head = "".join(f"<th {number}>{text(each)}</th>" for each in self.head)
-            rows = "".join(
-                f"<tr><th {cell}>{text(name, _NAME)}</th>"
-                + "".join(f"<td {number}>{text(each)}</td>" for each in values)
-                + "</tr>"
-                for name, *values in self.rows
-            )
-            parts.append(f"<table><tr><th></th>{head}</tr>{rows}</table>")
-        if self.notes:
-            notes = "".join(f"<li>{text(note)}</li>" for note in self.notes)
-            parts.append(f"Notes:<ol>{notes}</ol>")
-        return f"<div>{''.join(parts)}</div>"
+        table = f"<table><tr><th></th>{head}</tr>{rows}</table>" if self.head else ""
+        return fragment(self.title, self.facts, table, notes=self.notes)
 
 
 def _short(value: str, most: int) -> str:

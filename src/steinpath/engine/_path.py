@@ -11,7 +11,8 @@ import numpy as np
 
 from steinpath._support.arrays import Array, cast, copied, namespace, to_numpy
 from steinpath._support.caching import cached_property
-from steinpath._support.charts import fragment, line_chart
+from steinpath._support.charts import line_chart
+from steinpath._support.printing import fragment
 from steinpath.algorithms._base import Algorithm, Maps
 from steinpath.design._base import Design
 from steinpath.design._transformed import InterceptDesign

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from steinpath._support.cells import to_frame
-from steinpath._support.charts import fragment, interval_chart
-from steinpath._support.printing import Summary
+from steinpath._support.charts import interval_chart
+from steinpath._support.printing import Summary, fragment
 from steinpath._support.validation import check_count, check_number
 from steinpath.risk._evidence import Diagnostic
 

@@ -12,8 +12,8 @@ import numpy as np
 from steinpath._support.arrays import Array, namespace, to_numpy
 from steinpath._support.caching import cached_property
 from steinpath._support.cells import to_frame
-from steinpath._support.charts import fragment, line_chart
-from steinpath._support.printing import Summary, with_error
+from steinpath._support.charts import line_chart
+from steinpath._support.printing import Summary, fragment, with_error
 from steinpath._support.threads import one_thread_unless
 from steinpath._support.validation import check_count
 from steinpath.engine._batch import Batch
