@@ -23,10 +23,9 @@ from sklearn.preprocessing import FunctionTransformer
 import steinpath as sp
 from backends import everywhere
 from backends import sp as on_any
-from refits import TEST_LOSSES, Nested, algorithm, drawn, group_error, predictions, refit
+from refits import TEST_LOSSES, Nested, algorithm, drawn, group_error, refit
 from steinpath.engine import _batch
 from steinpath.risk._after_choice import bootstrap_selection, risk_after_choice
-from steinpath.risk._leave_out import models_without
 from steinpath.risk._nested import SelectionRule
 
 N, P, N_ITER = 36, 6, 12
@@ -448,23 +447,6 @@ def test_a_choice_by_nested_folds_and_a_fixed_model_are_compared():
 # ----- Models, predictions and intervals -----
 
 
-@LOSSES
-@INTERCEPT
-def test_models_without_rows_are_refits(loss, fit_intercept):
-    X, y, tuning = tuned(loss, fit_intercept)
-    rng = np.random.default_rng(0)
-    train = rng.random((N, 3)) < np.array([0.9, 0.5, 0.3])
-    found = models_without(tuning.context.batch.unmoved(), train, [3, N_ITER, 0])
-    for k, t in enumerate([3, N_ITER, 0]):
-        run = refit(X, y, loss, sp.Lasso(LAMS[k]), N_ITER, train[:, k], fit_intercept)
-        np.testing.assert_allclose(found.coef[k], run.coef[t], atol=1e-9)
-        assert found.intercept[k] == pytest.approx(run.intercept[t], abs=1e-9)
-        np.testing.assert_allclose(found.predictions[:, k], predictions(run, X)[t], atol=1e-9)
-        np.testing.assert_allclose(
-            found.predictions[:, k], X @ found.coef[k] + found.intercept[k], atol=1e-9
-        )
-
-
 PENALTIES = {
     "mcp": functools.partial(sp.MCP, gamma=2.5),
     "scad": sp.SCAD,
@@ -672,16 +654,6 @@ def test_splits_of_rows_that_do_not_count_are_not_there():
         estimator(cv=[(np.arange(9, N), np.arange(9))]).fit(X, y, sample_weight=weights)
     with pytest.raises(ValueError, match="a single group"):
         estimator().fit(X, y, sample_weight=weights, groups=np.arange(N) < 9)
-
-
-def test_without_a_risk_there_are_no_intervals():
-    X, y = drawn(N, P, level=3.0)
-    model = estimator(alpha=0.1, method=None, select=5).fit(X, y)
-    assert not hasattr(model, "best_risk_")
-    with pytest.raises(ValueError, match="not available: no risk was estimated"):
-        model.predict_interval(X)
-    with pytest.raises(ValueError, match="cv has no effect with method=None"):
-        estimator(alpha=0.1, method=None, select=5, cv=3).fit(X, y)
 
 
 @FEW_ITERATIONS

@@ -8,51 +8,32 @@ from scipy import stats
 
 from backends import everywhere, on_backend, seen, sp
 from problems import draw
-from steinpath.engine._batch import Batch
+from small_paths import (
+    absolute,
+    batch_of,
+    momentum,
+    options_of,
+    plain_losses,
+    problem_of,
+    ridge_path,
+)
 from steinpath.risk import _audit as auditing
 from steinpath.risk import _estimate as estimating
 from steinpath.risk import _leave_out as baselines
 from steinpath.risk import _splits
 from steinpath.risk._held_out import HeldOut, RowSample
 from steinpath.risk._methods import METHODS
-from steinpath.risk._options import RiskOptions
 
 Audit, compare, hold_out_rows = map(
     on_backend, (auditing.Audit, auditing.compare, auditing.hold_out_rows)
 )
 leave_one_out, cross_validate = map(on_backend, (baselines.leave_one_out, baselines.cross_validate))
-batch_of, random_folds = map(on_backend, (Batch.of, _splits.random_folds))
-assemble, options_of = map(on_backend, (estimating.assemble, RiskOptions))
-
-
-def absolute(y, prediction):
-    return np.abs(y - prediction)
-
-
-def plain_losses(y, prediction):
-    return (y - prediction) ** 2 / (1 + np.abs(y))
-
-
-def momentum():
-    """Clipped descent that remembers an older state."""
-    return sp.Recursion(
-        dual=lambda t, u, v: -np.clip(v[-1], -0.1, 0.1),
-        primal=lambda t, b, eta: b[-1] + 0.3 * (b[-1] - b[max(t - 2, 0)]) - 0.3 * eta[-1],
-        dual_jvp=lambda t, u, v, du, dv: -dv[-1] * (np.abs(v[-1]) < 0.1)[:, None],
-        primal_jvp=lambda t, b, eta, db, deta: (
-            db[-1] + 0.3 * (db[-1] - db[max(t - 2, 0)]) - 0.3 * deta[-1]
-        ),
-    )
+random_folds = on_backend(_splits.random_folds)
+assemble = on_backend(estimating.assemble)
 
 
 # Takes less for noise than usual, so that repairs are seen in small problems.
 SENSITIVE = 0.3
-
-
-def ridge_path(n=40, p=15, **options):
-    """A path that all methods can handle."""
-    X, y, _ = draw(n, p)
-    return sp.run(X, y, sp.SquareRoot(), sp.Ridge(0.1), n_iter=12, **options)
 
 
 def estimate(path, method="exact", **options):
@@ -68,12 +49,6 @@ def estimate_sensitively(path, method="exact", rng=0, **options):
     found, held_out = risk.estimate, risk.audited
     audit = compare(resolved, found, held_out, SENSITIVE)
     return assemble(resolved, risk.method, found, risk.row_scale, audit, held_out)
-
-
-def problem_of(path, rng=0):
-    """What to estimate: mean absolute errors."""
-    options = options_of(test_loss="absolute", precision="float64")
-    return options.resolved(batch_of(path), [np.random.default_rng(rng)])[0]
 
 
 def stderr_of(values, shrink):
@@ -281,18 +256,6 @@ def test_leave_one_out_needs_no_repair():
     assert not audit.repaired.any()
     np.testing.assert_allclose(audit.slope, 1, rtol=1e-12)
     np.testing.assert_allclose(audit.correlation, 1, rtol=1e-12)
-
-
-def test_leave_one_out_is_not_run_twice(monkeypatch):
-    path = ridge_path()
-    expected = estimate(path, "loo").values
-    runs = []
-    real = baselines.predictions_without
-    monkeypatch.setattr(
-        baselines, "predictions_without", lambda *a, **k: runs.append(1) or real(*a, **k)
-    )
-    np.testing.assert_array_equal(estimate(path, "loo", audit=14).values, expected)
-    assert len(runs) == 1
 
 
 @everywhere

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from backends import everywhere, on_backend, sp
-from problems import draw, ridge_hat
-from steinpath.engine._batch import Batch
+from problems import draw
+from small_paths import absolute, momentum, plain_losses, problem_of, ridge_path
 from steinpath.problem import _scoring as scoring
 from steinpath.problem._scoring import observation_losses, resolve_test_loss
 from steinpath.risk import _held_out as pairing
@@ -17,57 +17,25 @@ from steinpath.risk import _leave_out as baselines
 from steinpath.risk import _methods as methods
 from steinpath.risk._held_out import disjoint_pairs, n_columns
 from steinpath.risk._methods import METHODS
-from steinpath.risk._options import RiskOptions
 
 leave_one_out, leave_out = map(on_backend, (baselines.leave_one_out, baselines.leave_out))
 Interactions, interactions = map(on_backend, (pairing.Interactions, pairing.Interactions.between))
-batch_of, options_of = map(on_backend, (Batch.of, RiskOptions))
 leave_rows_out, losses_at = map(on_backend, (methods.leave_rows_out, scoring.losses_at))
 
-LAD, LASSO = sp.LAD(), sp.Lasso(0.3)
+LAD = sp.LAD()
 INTERCEPT = pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
 LOO_AND_AUDIT = pytest.mark.parametrize(
     "options", [{}, {"method": "exact", "audit": 14}], ids=["loo", "audit"]
 )
 
 
-def absolute(y, prediction):
-    return np.abs(y - prediction)
-
-
 def squared(y, prediction):
     return (y - prediction) ** 2
-
-
-def plain_losses(y, prediction):
-    return (y - prediction) ** 2 / (1 + np.abs(y))
-
-
-def ridge_path(n=40, p=15, **options):
-    """A path that all methods can handle."""
-    X, y, _ = draw(n, p)
-    return sp.run(X, y, sp.SquareRoot(), sp.Ridge(0.1), n_iter=12, **options)
-
-
-def momentum():
-    """Clipped descent that remembers an older state."""
-    return sp.Recursion(
-        dual=lambda t, u, v: -np.clip(v[-1], -0.1, 0.1),
-        primal=lambda t, b, eta: b[-1] + 0.3 * (b[-1] - b[max(t - 2, 0)]) - 0.3 * eta[-1],
-        dual_jvp=lambda *_: None,
-        primal_jvp=lambda *_: None,
-    )
 
 
 def estimate(path, method="loo", **options):
     """The estimated risk, all of it in double precision."""
     return sp.estimate_risk(path, method=method, rng=0, precision="float64", **options)
-
-
-def problem_of(path, test_loss="absolute"):
-    """What to estimate."""
-    options = options_of(test_loss=test_loss, precision="float64")
-    return options.resolved(batch_of(path), [np.random.default_rng(0)])[0]
 
 
 def without(X, path, *rows):
@@ -156,64 +124,12 @@ def test_groups_are_left_out_together(loss, penalty, algorithm, size, width):
     assert not np.allclose(found, path.fitted[:, groups], atol=1e-3)
 
 
-@INTERCEPT
-def test_leaving_out_ridge_has_a_closed_form(fit_intercept):
-    """Residuals of a group S that is left out are ``(1 - H_SS)⁻¹ r_S``."""
-    n, p, lam = 40, 10, 0.8
-    X, y, _ = draw(n, p)
-    X, y = X + 1.0, y + 3.0
-    path = sp.run(X, y, sp.Squared(), sp.Ridge(lam), n_iter=1500, fit_intercept=fit_intercept)
-    hat = ridge_hat(X, lam, fit_intercept)
-    residuals = y - hat @ y
-    for size in (1, 2, 3, 10):
-        groups = np.random.default_rng(0).permutation(n)[: 4 * size].reshape(4, size)
-        found = path.above_level(leave_out(path, groups)[-1])
-        for k, group in enumerate(groups):
-            rest = np.eye(size) - hat[np.ix_(group, group)]
-            expected = y[group] - np.linalg.solve(rest, residuals[group])
-            np.testing.assert_allclose(found[k], expected, atol=1e-7)
-
-
 @everywhere
 @INTERCEPT
 def test_without_all_rows_there_is_nothing_to_predict_from(fit_intercept):
     path = ridge_path(n=9, p=5, fit_intercept=fit_intercept)
     found = leave_out(path, np.arange(9)[None, :])
     np.testing.assert_array_equal(found, np.zeros((13, 1, 9)))
-
-
-# ----- Losses of some rows -----
-
-
-def some_predictions(T=4, n=9, rows=(7, 2, 8)):
-    rng = np.random.default_rng(0)
-    return rng.standard_normal(n), np.array(rows), rng.normal(size=(T, 3)), rng.normal(size=(T, n))
-
-
-@everywhere
-def test_callables_see_all_rows():
-    y, rows, predictions, others = some_predictions()
-    seen = []
-
-    def look(of_y, prediction):
-        seen.append((of_y.copy(), prediction.copy()))
-        return np.arange(9.0) * (of_y - prediction)
-
-    found = losses_at(look, y, rows, predictions, others)
-    np.testing.assert_allclose(found, rows * (y[rows] - predictions), rtol=1e-12)
-    assert len(seen) == 4
-    for t, (of_y, prediction) in enumerate(seen):
-        expected = others[t].copy()
-        expected[rows] = predictions[t]
-        np.testing.assert_array_equal(of_y, y)
-        np.testing.assert_array_equal(prediction, expected)
-
-
-def test_callables_must_return_the_losses_of_all_rows():
-    y, rows, predictions, others = some_predictions()
-    for wrong in (lambda y, z: squared(y, z).mean(), lambda y, z: squared(y, z)[:3]):
-        with pytest.raises(ValueError, match=r"an array of shape \(9,\)"):
-            losses_at(wrong, y, rows, predictions, others)
 
 
 # ----- By refitting -----
@@ -257,16 +173,6 @@ def test_changes_by_refitting_with_an_intercept():
     np.testing.assert_allclose(found.changes, expected, atol=1e-11)
     predicted = path.above_level(predictions[:, 3])
     np.testing.assert_allclose(predicted, without(X, path, 3)[:, 3], atol=1e-11)
-    assert np.abs(expected[3:]).mean() > 1e-2
-
-
-@everywhere
-def test_changes_of_recursions_by_refitting():
-    X, y, _ = draw(9, 5)
-    path = sp.run(X, y, sp.Huber(), sp.NoPenalty(), momentum(), n_iter=9)
-    _, found = leave_rows_out(problem_of(path), np.array([4, 0, 8, 3]), path.design)
-    expected = changes_by_hand(X, path, absolute, [(4, 0), (8, 3)])
-    np.testing.assert_allclose(found.changes, expected, atol=1e-12)
     assert np.abs(expected[3:]).mean() > 1e-2
 
 
@@ -440,28 +346,6 @@ def test_centering_leaves_the_changes_alone():
 # ----- Which pairs -----
 
 
-def test_each_pair_is_one_more_column(monkeypatch):
-    path, columns = ridge_path(n=80, p=5), []
-    predictions_without = baselines.predictions_without
-
-    def counting(batch, left_out, *rest, **options):
-        columns.extend(left_out.sum(axis=0))
-        return predictions_without(batch, left_out, *rest, **options)
-
-    monkeypatch.setattr(baselines, "predictions_without", counting)
-    for method, audit, rows, pairs in (
-        ("loo", 0, 80, 32),
-        ("loo", 9, 80, 32),
-        ("exact", 70, 70, 32),
-        ("exact", 9, 9, 4),
-        ("exact", 2, 2, 1),
-    ):
-        columns.clear()
-        risk = estimate(path, method, audit=audit)
-        assert columns == rows * [1] + pairs * [2]
-        assert risk.interactions.changes.shape == (13, pairs, 2)
-
-
 @everywhere
 @LOO_AND_AUDIT
 def test_the_pairs_change_nothing_else(options):
@@ -484,18 +368,6 @@ def test_leave_one_out_has_no_randomness():
     first, other = (sp.estimate_risk(path, method="loo", rng=s) for s in (3, 4))
     np.testing.assert_array_equal(first.interactions.changes, other.interactions.changes)
     np.testing.assert_array_equal(first.stderr, other.stderr)
-
-
-@everywhere
-def test_the_rng_draws_the_pairs_of_an_audit():
-    path = ridge_path()
-    first, again, other = (
-        sp.estimate_risk(path, method="exact", audit=20, rng=s) for s in (3, 3, 4)
-    )
-    np.testing.assert_array_equal(first.interactions.changes, again.interactions.changes)
-    assert not np.allclose(
-        (first.interactions.stderr() ** 2)[1:], (other.interactions.stderr() ** 2)[1:]
-    )
 
 
 def test_single_precision_is_close():
@@ -551,16 +423,6 @@ def test_runs_that_diverge_without_a_row(test_loss):
     path = sp.run(X, y, sp.Squared(), sp.NoPenalty(), unstable, n_iter=80)
     with pytest.raises(FloatingPointError, match="on a part of the rows"):
         estimate(path, test_loss=test_loss)
-
-
-def fragile():
-    """Descent that needs three rows out of four, and does not move otherwise."""
-    return sp.Recursion(
-        dual=lambda t, u, v: v[-1],
-        primal=lambda t, b, eta: np.where(eta[-1] < 0.7, np.inf, 0.0),
-        dual_jvp=lambda t, u, v, du, dv: dv[-1],
-        primal_jvp=lambda t, b, eta, db, deta: 0 * deta[-1],
-    )
 
 
 @everywhere

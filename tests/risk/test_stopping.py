@@ -198,23 +198,6 @@ def test_iterates_and_risk_are_those_of_a_shorter_run(data, loss, penalty, algor
         np.testing.assert_array_equal(getattr(stopped.risk, name), getattr(again, name))
 
 
-@everywhere
-@pytest.mark.parametrize("known", [False, True], ids=["estimated", "known"])
-def test_exact_estimates_do_not_depend_on_what_comes_later(known):
-    X, y = overfitting()
-    how = {"method": "exact", "covariance": sp.simulate.toeplitz(40) if known else None, "audit": 0}
-    stopped = sp.run(
-        X, y, sp.LAD(), LASSO, n_iter=30, stop=sp.StopOnRisk(patience=4, growth=1.2, **how)
-    )
-    N = stopped.n_iter
-    assert N < 30
-    full = sp.estimate_risk(sp.run(X, y, sp.LAD(), LASSO, n_iter=30), **how)
-    for name in ("values", "stderr", "corrected"):
-        np.testing.assert_allclose(
-            getattr(stopped.risk, name), getattr(full, name)[: N + 1], atol=1e-8
-        )
-
-
 # ----- What is refused -----
 
 
@@ -290,24 +273,6 @@ def test_differences_are_paired_over_observations(centered):
     assert risk.compare(3, 4)[1] < risk.stderr[3] / 2
 
 
-@everywhere
-def test_differences_know_the_noise_of_the_probes_and_of_folds_the_correction():
-    X, y = overfitting()
-    path = sp.run(X, y, sp.LAD(), LASSO, n_iter=20)
-    for method in ("compressed", "folds"):
-        risk = sp.estimate_risk(path, method=method, rng=0)
-        paired = np.abs(y - risk.corrected[20]) - np.abs(y - risk.corrected[5])
-        error = np.hypot(*risk.probe_stderr[[20, 5]])
-        assert (error > 0) == (method == "compressed")
-        expected = (
-            risk.values[20] - risk.values[5],
-            np.hypot(paired.std(ddof=1) / np.sqrt(60), error),
-        )
-        assert risk.compare(20, 5) == pytest.approx(expected, rel=1e-9)
-        if method == "folds":  # Burman's correction differs between iterates
-            assert abs(expected[0] - paired.mean()) > 1e-4
-
-
 def test_a_single_observation_shows_no_difference():
     path = sp.run([[1.0, 2.0]], [3.0], sp.LAD(), LASSO, n_iter=50, stop=sp.StopOnRisk(patience=2))
     assert path.n_iter == 50
@@ -344,16 +309,6 @@ class Rule:
 
     def evaluate(self, path):
         return path, False
-
-
-def run_with(horizons=None, evaluate=None, n_iter=6):
-    rule = Rule()
-    if horizons is not None:
-        rule.horizons = horizons
-    if evaluate is not None:
-        rule.evaluate = evaluate
-    X, y = overfitting()
-    return sp.run(X, y, sp.LAD(), LASSO, n_iter=n_iter, stop=rule)
 
 
 @pytest.mark.parametrize("missing", ["horizons", "evaluate"])
