@@ -655,7 +655,7 @@ def test_the_default_iterate_does_not_depend_on_what_else_is_asked_for():
     X, y, _ = drawn(120, 40)
     path = sp.run(X, y, sp.LAD(), sp.Lasso(0.5), n_iter=150)
     alone = sp.coefficient_intervals(path, rng=0)
-    both = intervals_along(path, [None, 150], rng=0)
+    both = [own for (own,) in intervals_along(path, [None, 150], None, 0.95, check_rng(0))]
     assert [each.t for each in both] == [alone.t, 150]
     np.testing.assert_allclose(both[0].stderr, alone.stderr, rtol=0.2)
     ends = [np.flatnonzero(~np.isnan(each.relative_width))[-1] for each in (alone, both[0])]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from steinpath._support.arrays import scattered_sums, to_numpy
+from steinpath._support.arrays import to_numpy
 from steinpath._support.validation import (
     check_choice,
     check_count,
@@ -32,23 +32,11 @@ from steinpath.inference._scores import (
     residual_scores,
 )
 from steinpath.risk._evidence import Diagnostic
+from steinpath.risk._held_out import RowSample
 from steinpath.risk._splits import check_groups
 
-# Coefficients whose scores are read together, and how many the checks use.
-_BLOCK, _LOOKED_AT = 256, 64
-# Monte Carlo error, in standard errors, above which there is a warning.
-_NOISY = 0.25
-# Relative standard error of the total response above which there is a warning.
-_DOUBTFUL = 1 / 3
-# Width relative to the shortest intervals above which there is a warning.
-_WIDE = 2.0
-# Threshold for the share of one row in the variance of a coefficient: its minimum and maximum, and
-# between these the factor over the usual maximum for products of normal variables.
-_SHARE, _MOST_SHARE, _UNUSUAL = 0.25, 0.9, 1.3
-# Rows, or groups, from which on the normal approximation is adequate.
-_ENOUGH = 30
-# Relative change of variances by the row norms above which there is a warning.
-_UNEQUAL = 0.25
+# Coefficients whose scores are read together.
+_BLOCK = 256
 
 
 def coefficient_intervals(
@@ -138,9 +126,11 @@ def coefficient_intervals(
     >>> bool(np.all((ci.lower < 1) & (1 < ci.upper)))
     True
     """
+    check_instance("path", path, Path, "sp.run(X, y, loss, penalty)")
     options = covariance, precision, row_scale, groups, scores, names
-    (intervals,) = intervals_along(path, [t], features, level, rng, *options)
-    return intervals
+    args = path, [t], features, level, check_rng(rng), *options
+    at_times: list[list[CoefficientIntervals]] = path.design.on_blocks(intervals_along, *args)
+    return at_times[0][0]
 
 
 def coefficient_intervals_batch(
@@ -176,61 +166,32 @@ def coefficient_intervals_batch(
     check_instance("batch", batch, Batch, "sp.run_batch(X, y, loss, penalty)")
     if row_scale is not None:
         check_choice("row_scale", row_scale, ("norm",))
-    rng = check_rng(rng)
-    rngs = [spawned(rng) for _ in range(len(batch))]
     options = covariance, precision, row_scale, None, scores, None
-    (intervals,) = _intervals(batch, list(batch), [t], features, level, rngs, *options)
+    (intervals,) = intervals_along(batch, [t], features, level, check_rng(rng), *options)
     return intervals
 
 
 def intervals_along(
-    path: Path,
-    times: Sequence[int | None],
-    features: Any = None,
-    level: float = 0.95,
-    rng: Any = None,
-    covariance: Any = None,
-    precision: Any = None,
-    row_scale: Any = None,
-    groups: Any = None,
-    scores: str = "auto",
-    names: Any = None,
-) -> list[CoefficientIntervals]:
-    """Do as `coefficient_intervals` at several iterations; scores are computed once."""
-    check_instance("path", path, Path, "sp.run(X, y, loss, penalty)")
-    options = covariance, precision, row_scale, groups, scores, names
-    args = path, times, features, level, check_rng(rng), *options
-    intervals: list[CoefficientIntervals] = path.design.on_blocks(_intervals_of_path, *args)
-    return intervals
-
-
-def _intervals_of_path(
-    path: Path,
+    source: Path | Batch,
     times: Sequence[int | None],
     features: Any,
     level: float,
     rng: np.random.Generator,
-    *options: Any,
-) -> list[CoefficientIntervals]:
-    at_times = _intervals(Batch.of(path), [path], times, features, level, [rng], *options)
-    return [intervals for (intervals,) in at_times]
-
-
-def _intervals(
-    batch: Batch,
-    paths: Sequence[Path],
-    times: Sequence[int | None],
-    features: Any,
-    level: float,
-    rngs: Sequence[np.random.Generator],
-    covariance: Any,
-    precision: Any,
-    row_scale: Any,
-    groups: Any,
-    kind: str,
-    names: Any,
+    covariance: Any = None,
+    precision: Any = None,
+    row_scale: Any = None,
+    groups: Any = None,
+    kind: str = "auto",
+    names: Any = None,
 ) -> list[list[CoefficientIntervals]]:
-    """Return intervals at several iterations, for each path of a batch."""
+    """Return intervals at several iterations, of one path or of each path of a batch.
+
+    Scores and total responses are computed once.
+    """
+    if isinstance(source, Path):
+        batch, paths, rngs = Batch.of(source), [source], [rng]
+    else:
+        batch, paths, rngs = source, list(source), [spawned(rng) for _ in range(len(source))]
     path = paths[0]
     if path.loss.margin:
         raise ValueError(
@@ -248,7 +209,12 @@ def _intervals(
     if groups is not None and len(groups) != path.n_samples:
         raise ValueError(f"groups has {len(groups)} labels, but X has {path.n_samples} rows")
     if names is not None:
-        names = _names_of(features, names, path.n_features)
+        if isinstance(names, str) or len(names) != path.n_features:
+            raise ValueError(
+                f"names must have one entry for each of {path.n_features} columns; got "
+                f"{names!r:.60}"
+            )
+        names = tuple(str(names[j]) for j in features)
     scores = [
         replace(_scores(own, features, kind, covariance, precision, row_scale), names=names)
         for own in paths
@@ -299,13 +265,6 @@ def check_features(features: Any, p: int) -> np.ndarray:
     return np.where(indices < 0, indices + p, indices).astype(np.intp)
 
 
-def _names_of(features: np.ndarray, names: Any, p: int) -> tuple[str, ...]:
-    """Return the names of some columns, given those of all."""
-    if isinstance(names, str) or len(names) != p:
-        raise ValueError(f"names must have one entry for each of {p} columns; got {names!r:.60}")
-    return tuple(str(names[j]) for j in features)
-
-
 def _scores(
     path: Path,
     features: np.ndarray,
@@ -338,17 +297,12 @@ def between_groups(scores: Scores, debiased: Debiased, groups: np.ndarray) -> np
     """Return cluster-robust standard errors, from the contributions of groups of rows."""
     if not debiased.total:
         return np.full(len(scores.features), np.inf)
-    dual, design = _dual(scores, debiased.t), scores.path.design
-    n, count, codes = len(groups), int(groups.max()) + 1, design.local(groups)
-    squares = []
+    dual, n = _dual(scores, debiased.t), len(groups)
+    sample, errors = RowSample.of(n, groups=groups).local_to(scores.path.design), []
     for k in range(0, len(scores.features), _BLOCK):
         which = np.arange(k, min(k + _BLOCK, len(scores.features)))
-        parts = scores.columns(which) * dual[:, None]
-        parts -= design.over_rows(parts.sum(axis=0)) / n
-        sums = design.over_rows(scattered_sums(parts.T, codes, count))
-        squares.append(np.sum(sums**2, axis=1))
-    free = scores.dimension or float(n)
-    spread = np.sqrt(np.concatenate(squares) * (count / (count - 1)) * n / free)
+        errors.append(sample.mean_and_error((scores.columns(which) * dual[:, None]).T)[1])
+    spread = n * np.concatenate(errors) * math.sqrt(n / (scores.dimension or n))
     first = scores.factor * spread / abs(debiased.total)
     return np.where(scores.identified, np.hypot(first, debiased.second), np.inf)
 
@@ -375,15 +329,14 @@ def check_intervals(
 
 
 def _few_rows(scores: Scores, groups: np.ndarray | None) -> Diagnostic:
-    count, what = scores.dimension or scores.path.n_samples, "rows"
-    if scores.dimension is not None:
-        what = "degrees of freedom"
+    what = "rows" if scores.dimension is None else "degrees of freedom"
+    count = scores.dimension or scores.path.n_samples
     if groups is not None and int(groups.max()) + 1 < count:
         count, what = int(groups.max()) + 1, "groups"
     return Diagnostic(
         "few rows",
         1 / max(count, 1),
-        1 / _ENOUGH,
+        1 / 30,
         f"with {count:.0f} {what} the normal approximation is inaccurate, and intervals may be too "
         "short; collect more rows, or use fewer columns",
         "Are there enough rows for the normal approximation?",
@@ -408,11 +361,11 @@ def _total_response(debiased: Debiased) -> Diagnostic:
     best, doubt = float(np.nanmin(debiased.relative_width)), debiased.doubt
     ratio = 1 / best if 0 < best < math.inf else math.inf
     problem = "near zero, so that the intervals are wide"
-    if ratio <= _WIDE:
+    if ratio <= 2:
         problem = f"uncertain (relative standard error {doubt:.0%}), and so are the intervals"
     return Diagnostic(
         "total response",
-        max(ratio / _WIDE, doubt / _DOUBTFUL),
+        max(ratio / 2, doubt / (1 / 3)),
         1.0,
         f"the total response C_t of the duals to the residuals at iteration {debiased.t} is "
         f"{problem}; use an iteration with short intervals, more rows, or another loss",
@@ -427,7 +380,7 @@ def _monte_carlo(debiased: Debiased, stderr: np.ndarray) -> Diagnostic:
     return Diagnostic(
         "Monte Carlo error",
         value,
-        _NOISY,
+        0.25,
         f"the Monte Carlo error is {value:.0%} of the standard errors at iteration {debiased.t}, "
         "which include it; an earlier iteration needs fewer random probes",
         "Are the traces estimated accurately?",
@@ -457,15 +410,15 @@ def _dominant_rows(scores: Scores, debiased: Debiased) -> Diagnostic | None:
     which = np.flatnonzero(scores.identified)
     if not len(which):
         return None
-    which = which[np.unique(np.linspace(0, len(which) - 1, _LOOKED_AT).astype(int))]
+    which = which[np.unique(np.linspace(0, len(which) - 1, 64).astype(int))]
     parts = scores.columns(which) ** 2
     # also without the duals: that of the only row in which a column is nonzero vanishes
     design, n = scores.path.design, scores.path.n_samples
     weighted = parts * _dual(scores, debiased.t)[:, None] ** 2
     shares = np.maximum(_largest_shares(parts, design), _largest_shares(weighted, design))
     worst = np.argsort(-shares)
-    usual = math.log(n * len(which)) ** 2 / n
-    allowed = max(_SHARE, min(_UNUSUAL * usual, _MOST_SHARE))
+    # the usual maximum for products of normal variables, and a margin
+    allowed = max(0.25, min(1.3 * (math.log(n * len(which)) ** 2 / n), 0.9))
     many = int(np.sum(shares > allowed))
     return Diagnostic(
         "dominant rows",
@@ -500,7 +453,7 @@ def _row_norms(scores: Scores, debiased: Debiased) -> Diagnostic | None:
     return Diagnostic(
         "row norms",
         abs(ratio - 1) if math.isfinite(ratio) else 0.0,
-        _UNEQUAL,
+        0.25,
         f"row norms of X vary, and rows with large norms have larger duals (variances are off by "
         f"{abs(ratio - 1):.0%}); use row_scale='norm'",
         "Are row norms similar, or accounted for?",

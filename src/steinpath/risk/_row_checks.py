@@ -22,26 +22,14 @@ from steinpath.risk._evidence import Diagnostic, Evidence, blocks_of_columns
 
 # Relative bias due to dependent rows from which on a check warns.
 _EFFECT = 0.1
-# A fit counts as flexible if a row's presence reduces its error by this share.
-_INFLUENTIAL = 0.3
-# Share of rows that may have near-duplicates.
-_FEW_DUPLICATES = 0.2
-# A row has at most this many near-duplicates, closer than the next row by this factor.
-_MOST_DUPLICATES, _GAP = 8, 1 / 3
-# Standard errors beyond which residuals of near-duplicates or neighbours agree too often.
-_AGREE_IN_PAIRS, _AGREE_IN_ORDER = 3.0, 4.0
-# Share of residuals equal to the median from which on signs are not informative.
-_TIED = 0.1
+# Share of rows that may have near-duplicates, and the maximum number of these for a row.
+_FEW_DUPLICATES, _MOST_DUPLICATES = 0.2, 8
+# Standard errors beyond which residuals of neighbours agree too often.
+_AGREE_IN_ORDER = 4.0
 # Minimum number of pairs of rows for a test of agreement.
 _PAIRS = 20
-# Maximum distance of the rows that are compared with neighbours.
-_APART = 10
-# Sorted values have fewer turning points than this share of those in random order.
-_FEW_TURNS = 0.6
 _LEAVE_OUT_GROUPS = "use {groups} to leave out whole groups"
 _LEAVE_OUT_LATER = "use {cv} to predict later rows from earlier ones"
-# Number of groups from which on standard errors are considered reliable.
-_FEW_GROUPS = 10
 
 
 def near_duplicates(evidence: Evidence) -> Diagnostic | None:
@@ -66,8 +54,8 @@ def near_duplicates(evidence: Evidence) -> Diagnostic | None:
     if share > _FEW_DUPLICATES:
         shuffled = evidence.shuffled_cosines
         expected = np.zeros((1, 1)) if shuffled is None else shuffled
-        agree = _agreement_of_the_nearest(evidence, limit) > _AGREE_IN_PAIRS
-        informative = agree or evidence.own_effect > _INFLUENTIAL
+        agree = _agreement_of_the_nearest(evidence, limit) > 3  # standard errors
+        informative = agree or evidence.own_effect > 0.3
         excess, weight = max(
             tuple(_close(cosines, limit, apart) - _close(expected, limit, apart))
             for apart in ([True, False] if informative else [True])
@@ -97,7 +85,7 @@ def _close(cosines: np.ndarray, limit: float, apart: bool) -> np.ndarray:
     selected = close[:, 0]
     if apart:
         distances = np.sqrt(np.where(nearest < 1 - 1e-6, 1 - nearest, 0))  # the rest is rounding
-        gaps = distances[:, :-1] < _GAP * distances[:, 1:]
+        gaps = distances[:, :-1] < distances[:, 1:] / 3
         selected = np.any(gaps & close[:, :-1], axis=1)
     similarity = np.where(close, nearest**2, 0)[:, :_MOST_DUPLICATES].sum(axis=1)
     return np.array([selected.mean(), (selected * similarity).mean()])
@@ -180,7 +168,7 @@ def serial_residuals(evidence: Evidence) -> Diagnostic | None:
     """
     if evidence.risk.splits is not None:
         return None
-    if evidence.path.loss.margin and np.mean(evidence.signs == 0) > _TIED:
+    if evidence.path.loss.margin and np.mean(evidence.signs == 0) > 0.1:
         return None  # the model is nearly constant, and residuals only reflect the classes
     first, second = evidence.neighbours
     agreement, count = _agreement(evidence.signs[first] * evidence.signs[second])
@@ -241,7 +229,7 @@ def _in_pieces(values: np.ndarray) -> bool:
     if _is_sorted(values) or _is_sorted(values == distinct[counts.argmax()]):
         return True
     shuffled = np.random.default_rng(0).permutation(values)
-    return _turning_points(values) < _FEW_TURNS * _turning_points(shuffled)
+    return _turning_points(values) < 0.6 * _turning_points(shuffled)
 
 
 def _turning_points(values: np.ndarray) -> int:
@@ -258,7 +246,7 @@ def _local_likeness(blocks: Iterable[np.ndarray]) -> float:
     """
     near, far = np.zeros(1), np.zeros(1)
     for X in blocks:
-        apart = min(_APART, len(X) // 10)
+        apart = min(10, len(X) // 10)
         middle = np.arange(apart, len(X) - apart)
         near, far = (
             total + ((X[middle] - (X[middle - by] + X[middle + by]) / 2) ** 2).sum(axis=1)
@@ -326,7 +314,7 @@ def few_rows(evidence: Evidence) -> Diagnostic | None:
     """Check whether there are enough observations for a standard error."""
     n, enough, what = len(evidence.distinct), 30, "observations"
     if evidence.risk.groups is not None:
-        n, enough, what = int(evidence.risk.groups.max()) + 1, _FEW_GROUPS, "groups"
+        n, enough, what = int(evidence.risk.groups.max()) + 1, 10, "groups"
     message = (
         f"with {n} {what}, standard errors are unreliable and differences between models "
         f"are rough; collect more {what}"

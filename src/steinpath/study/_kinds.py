@@ -182,11 +182,11 @@ def infer(config: Configuration, seed: int) -> Curves:
     times = [*interval_times(config.iters), None, by_risk]
     curves: Curves = {}
     for way in config.ways:
-        options: dict[str, Any] = {"covariance": model.covariance}
+        features, options = None, {"covariance": model.covariance}
         if way == "nodewise":
-            options = {"scores": "node-wise lasso", "features": _some(model.coef)}
-        along = intervals_along(path, times, level=COEFFICIENT_LEVEL, rng=rngs[way], **options)
-        rows = [_counts(intervals, model.coef[intervals.features]) for intervals in along]
+            features, options = _some(model.coef), {"kind": "node-wise lasso"}
+        along = intervals_along(path, times, features, COEFFICIENT_LEVEL, rngs[way], **options)
+        rows = [_counts(intervals, model.coef[intervals.features]) for (intervals,) in along]
         curves |= {f"{way}_{name}": np.array([row[name] for row in rows]) for name in rows[0]}
     return curves
 
