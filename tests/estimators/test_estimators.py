@@ -23,7 +23,7 @@ from sklearn.linear_model import ElasticNet, Lasso, LinearRegression, Ridge
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.estimator_checks import (
     check_estimator,
@@ -934,19 +934,6 @@ def test_clone_and_persistence(name, data):
         assert_array_equal(other.predict(X), model.predict(X))
         assert_same(other.set_params(n_iter=50).fit(X, y), fresh)
     assert model.n_iter_ == 40
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")  # products of features are not Gaussian
-def test_pipeline(data):
-    X, y = data
-    model = make("SqrtRidge")
-    pipeline = make_pipeline(StandardScaler(), PolynomialFeatures(include_bias=False), model)
-    pipeline.fit(X, y)
-    by_hand = pipeline[:-1].transform(X)
-    assert_allclose(pipeline.predict(X), clone(model).fit(by_hand, y).predict(by_hand))
-    assert cross_val_score(pipeline, X, y, cv=3).shape == (3,)
-    pipeline.set_params(sqrtridge__alpha=0.3).fit(X, y)
-    assert pipeline[-1].alpha_ == pytest.approx(0.3)
 
 
 @pytest.mark.filterwarnings("ignore:all coefficients are zero:UserWarning")

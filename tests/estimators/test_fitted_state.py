@@ -116,11 +116,7 @@ def test_weights_of_any_size(unit, dtype, fit_intercept):
 @pytest.mark.parametrize(
     "penalty",
     [
-        sp.Lasso,
-        sp.Ridge,
-        sp.ElasticNet,
-        sp.MCP,
-        sp.SCAD,
+        *(sp.Lasso, sp.Ridge, sp.ElasticNet, sp.MCP, sp.SCAD),
         lambda lam: sp.GroupLasso(lam, [0, 0, 1, 1]),
         lambda lam: sp.Lasso(lam / 1e10, weights=[1e10, 1, 1, 1]),
     ],
