@@ -170,18 +170,8 @@ class PredictionIntervals:
     ) -> PredictionIntervals:
         """Return the same intervals for columns in other units.
 
-        Parameters
-        ----------
-        scale, centre : array-like of shape (p,)
-            The coefficients are those of ``(x - centre) / scale``; those returned are of ``x``.
-            ``centre`` is 0 by default.
-        level : float, default=0
-            Constant added to all predictions.
-
-        Returns
-        -------
-        PredictionIntervals
-            The intervals in the other units.
+        The coefficients are those of ``(x - centre) / scale``, and ``centre`` is 0 by default;
+        those returned are of ``x``. ``level`` is added to all predictions.
         """
         centre = np.zeros(self.coef.shape[1]) if centre is None else centre
         coef, model = self.coef / scale, self.model
@@ -192,23 +182,14 @@ class PredictionIntervals:
         return replace(self, coef=coef, intercept=intercept, model=model)
 
     def thinned(self, most: int = 2000) -> PredictionIntervals:
-        """Return approximately the same intervals from fewer residuals.
+        """Return approximately the same intervals from at most so many residuals.
 
         In each fold every g-th residual is kept, from the largest absolute value down; signed
         residuals are kept from both ends to the median. Each represents itself and g - 1 others
         that are no larger in absolute value, so that intervals do not become narrower. The
         exception is that nearly all of a fold (half of it for signed residuals) is beyond a bound,
-        for a level near 0 or for folds whose models differ by more than their residuals.
-
-        Parameters
-        ----------
-        most : int, default=2000
-            Maximum number of residuals to keep, or four for each fold if that is more.
-
-        Returns
-        -------
-        PredictionIntervals
-            The intervals; this object if it has no more residuals.
+        for a level near 0 or for folds whose models differ by more than their residuals. Four
+        residuals are kept for each fold if that is more.
         """
         most = max(check_count("most", most), 4 * len(self.coef))
         step = -(-len(self.residuals) // most)
@@ -231,30 +212,16 @@ def conformalised_quantiles(
 ) -> Array:
     """Return prediction intervals from models of a low and of a high quantile.
 
+    ``lower`` and ``upper`` have the models of the two quantiles, and residuals of the same rows.
     Both bounds are shifted outwards or inwards by a quantile of the out-of-fold scores
     ``max(lower - y, y - upper)`` (Romano, Patterson and Candès, 2019), with the out-of-fold models
-    (CV+). The guarantee is that of `PredictionIntervals`. The width adapts to the spread of the
-    response given the features.
-
-    Parameters
-    ----------
-    lower, upper : PredictionIntervals
-        Models of the two quantiles, and residuals of the same rows.
-    X : array-like, data frame or sparse matrix of shape (m, p)
-        The features.
-    level : float, default=0.9
-        The nominal coverage, between 0 and 1.
-
-    Returns
-    -------
-    Array of shape (m, 2)
-        Lower and upper bounds.
+    (CV+). The guarantee and the result are those of `PredictionIntervals`. The width adapts to the
+    spread of the response given the features.
     """
-    n = len(lower.residuals)
-    if len(upper.residuals) != n:
+    n, other = len(lower.residuals), len(upper.residuals)
+    if other != n:
         raise ValueError(
-            "the models of the two quantiles need residuals of the same rows, got "
-            f"{n} and {len(upper.residuals)}"
+            f"the models of the two quantiles need residuals of the same rows, got {n} and {other}"
         )
     alpha = _tail(level, n)
     (low, low_fold), (high, high_fold) = lower._centred(X), upper._centred(X)

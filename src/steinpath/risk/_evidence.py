@@ -187,10 +187,9 @@ class Evidence:
 
         This is the correction. A duplicate of the row would reduce it by about as much.
         """
-        risk, selected = self.risk, self.selected
-        value, train = float(risk.values[selected]), float(risk.train[selected])
-        if risk.centered:  # the values are differences and give no scale
+        if self.risk.centered:  # the values are differences and give no scale
             return math.inf
+        value, train = (float(x[self.selected]) for x in (self.risk.values, self.risk.train))
         return max(value - train, 0.0) / value if value > 0 else 0.0
 
     @property

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -31,10 +32,6 @@ from steinpath._support.validation import (
 )
 from steinpath.problem._scoring import Criterion, TestLoss, resolve_test_loss
 from steinpath.simulate._transforms import DESIGNS, KERNELS, Factor, Transform, expectation, student
-
-# ------------------------------------------------------------------------------------------------
-# Names of distributions
-# ------------------------------------------------------------------------------------------------
 
 
 def _student_df(name: str) -> float | None:
@@ -264,11 +261,10 @@ class LinearModel:
     def under(self, *, noise: str | Noise, design: str) -> LinearModel:
         """Return the same model with another noise and design, without validating it again."""
         _check_law("design", design, DESIGNS, above=2, moment="covariance")
-        other = object.__new__(type(self))
         noise = noise if isinstance(noise, Noise) else Noise(noise)
+        other = copy(self)
         # dataclass fields and cached properties are stored in __dict__
-        known = {"root": self.root, "_roots": self._roots, "noise": noise, "design": design}
-        other.__dict__.update(self.__dict__ | known)
+        other.__dict__.update(root=self.root, _roots=self._roots, noise=noise, design=design)
         return other
 
     @cached_property
