@@ -2,6 +2,7 @@
 
 import numpy as np
 
+import steinpath as sp
 from steinpath.cluster import DistributedDesign
 from steinpath.cluster._blocks import info_of
 from steinpath.cluster._session import Lost, Session
@@ -48,3 +49,14 @@ class LocalDesign(DistributedDesign):
 
     def carrier(self):
         return self.carried
+
+
+def both_runs(X, *args, cuts=CUTS, **options):
+    """Run on blocks and on the whole."""
+    return [sp.run(each, *args, **options) for each in (LocalDesign(X, cuts), X)]
+
+
+def assert_same(found, expected, atol=1e-10):
+    found, expected = np.asarray(found, float), np.asarray(expected, float)
+    size = max(1.0, np.abs(expected[np.isfinite(expected)]).max(initial=0.0))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=atol * size)

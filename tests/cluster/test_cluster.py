@@ -10,19 +10,18 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array, random, save_npz
+from scipy.sparse import csr_array, random
 
 import steinpath as sp
-from blocks import CUTS, LocalDesign
+from blocks import CUTS, LocalDesign, assert_same, both_runs
 from problems import PENALTY_EXAMPLES, SOME_LOSSES, draw, draw_for
 from steinpath._support.validation import warn
 from steinpath.cluster import OutOfStep, WorkerLost, _calls
 from steinpath.cluster._blocks import info_of
 from steinpath.cluster._messages import CallPickler, OverRows
 from steinpath.cluster._session import Call, Lost, Partial, Session
-from steinpath.design._dense import DenseDesign
 
-ARRAYS = ("values", "raw", "train", "stderr", "probe_stderr", "corrected")
+EXACT = {"method": "compressed", "precision": "float64"}
 
 
 @pytest.fixture(autouse=True)
@@ -37,11 +36,6 @@ def _no_test_waits_for_ever():
     signal.signal(signal.SIGALRM, before)
 
 
-def assert_same(found, expected, atol=1e-10):
-    size = max(1.0, np.abs(expected).max())
-    np.testing.assert_allclose(found, expected, rtol=0, atol=atol * size)
-
-
 def assert_same_path(found, expected):
     assert found.design.is_remote
     for name in ("coef", "intercept", "objective", "fitted", "dual", "etas"):
@@ -50,7 +44,7 @@ def assert_same_path(found, expected):
 
 
 def assert_same_risk(found, expected):
-    for name in ARRAYS:
+    for name in ("values", "raw", "train", "stderr", "probe_stderr", "corrected"):
         assert_same(getattr(found, name), getattr(expected, name))
     for name in ("best_iter", "n_probes", "test_loss", "method", "row_scale", "covariance_known"):
         assert getattr(found, name) == getattr(expected, name), name
@@ -73,7 +67,12 @@ def assert_threads_end(count=session_threads, seconds=10):
 # The engine, without a cluster
 # ------------------------------------------------------------------------------------------------
 
-EXACT = {"method": "compressed", "precision": "float64"}
+
+def assert_same_results(X, y, *args, cuts=CUTS, **options):
+    path, whole = both_runs(X, y, *args, cuts=cuts, **options)
+    assert_same_path(path, whole)
+    assert_same_risk(*(sp.estimate_risk(each, rng=1, **EXACT) for each in (path, whole)))
+    return path, whole
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
@@ -82,50 +81,33 @@ EXACT = {"method": "compressed", "precision": "float64"}
 def test_blocks_find_what_the_whole_finds(loss, n, p, fit_intercept):
     X, y, model = draw_for(SOME_LOSSES[loss], n, p)
     args = SOME_LOSSES[loss], sp.Lasso(0.3)
-    path = sp.run(LocalDesign(X, CUTS), y, *args, n_iter=40, fit_intercept=fit_intercept)
-    whole = sp.run(X, y, *args, n_iter=40, fit_intercept=fit_intercept)
-    assert_same_path(path, whole)
-    for options in ({}, {"row_scale": "norm"}, {"covariance": model.covariance}):
-        found, expected = (sp.estimate_risk(each, rng=1, **EXACT, **options)
-                           for each in (path, whole))  # fmt: skip
-        assert_same_risk(found, expected)
+    both = assert_same_results(X, y, *args, n_iter=40, fit_intercept=fit_intercept)
+    for options in ({"row_scale": "norm"}, {"covariance": model.covariance}):
+        assert_same_risk(*(sp.estimate_risk(each, rng=1, **EXACT, **options) for each in both))
 
 
 @pytest.mark.parametrize("class_weight", [{-1: 1.0, 1: 5.0}, "balanced"], ids=str)
 def test_class_weights_are_those_of_all_blocks(class_weight):
     loss = sp.Logistic(class_weight)
     X, y, _ = draw_for(loss, 60, 12)
-    how = {"n_iter": 20, "fit_intercept": True}
-    path, whole = (
-        sp.run(each, y, loss, sp.Lasso(0.3), **how) for each in (LocalDesign(X, CUTS), X)
-    )
-    assert_same_path(path, whole)
-    for test_loss in (None, "zero_one"):
-        found, expected = (
-            sp.estimate_risk(each, test_loss, rng=1, **EXACT) for each in (path, whole)
-        )
-        assert_same_risk(found, expected)
+    both = assert_same_results(X, y, loss, sp.Lasso(0.3), n_iter=20, fit_intercept=True)
+    assert_same_risk(*(sp.estimate_risk(each, "zero_one", rng=1, **EXACT) for each in both))
 
 
 @pytest.mark.parametrize("penalty", PENALTY_EXAMPLES)
 @pytest.mark.parametrize("loss", [sp.LAD(), sp.SquareRoot()])
 def test_blocks_with_other_penalties(loss, penalty):
     X, y, _ = draw(60, 12, seed=1)
-    args = y, loss, PENALTY_EXAMPLES[penalty](12)
-    path, whole = (sp.run(each, *args, n_iter=30) for each in (LocalDesign(X, CUTS), X))
-    assert_same_path(path, whole)
-    found, expected = (sp.estimate_risk(each, rng=1, **EXACT) for each in (path, whole))
-    assert_same_risk(found, expected)
+    assert_same_results(X, y, loss, PENALTY_EXAMPLES[penalty](12), n_iter=30)
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("loss", [sp.LAD(), sp.Squared(), sp.SquareRoot()])
 def test_long_paths_are_sketched_alike(loss, fit_intercept):
     X, y, _ = draw(70, 12, seed=3)
-    args, options = (y, loss, sp.Lasso(0.2)), {"n_iter": 100, "fit_intercept": fit_intercept}
-    path, whole = (sp.run(each, *args, **options) for each in (LocalDesign(X, CUTS), X))
-    assert_same_path(path, whole)
-    found, expected = (sp.estimate_risk(each, rng=1, **EXACT) for each in (path, whole))
+    both = both_runs(X, y, loss, sp.Lasso(0.2), n_iter=100, fit_intercept=fit_intercept)
+    assert_same_path(*both)
+    found, expected = (sp.estimate_risk(each, rng=1, **EXACT) for each in both)
     # a sketched basis of the square-root loss amplifies rounding errors, as does reordering the
     # rows in memory
     assert_same(found.values, expected.values, 1e-7 if isinstance(loss, sp.SquareRoot) else 1e-10)
@@ -140,84 +122,34 @@ def test_long_paths_are_sketched_alike(loss, fit_intercept):
         sp.ProximalGradient(),
         sp.ChambollePock(relaxation=1.5),
         sp.HalpernPDHG(restart=7, warmup=3),
+        sp.HalpernPDHG(ratio="auto"),
+        sp.HalpernPDHG(ratio=0.1),
     ],
 )
 def test_blocks_with_other_algorithms(algorithm):
     X, y, _ = draw(60, 40, seed=2)
-    args = y, sp.Huber(), sp.Lasso(0.2), algorithm
-    path, whole = (sp.run(each, *args, n_iter=30) for each in (LocalDesign(X, CUTS), X))
-    assert_same_path(path, whole)
-    found, expected = (sp.estimate_risk(each, rng=1, **EXACT) for each in (path, whole))
-    assert_same_risk(found, expected)
-
-
-@pytest.mark.parametrize("ratio", ["auto", 0.1])
-def test_ratios_are_searched_for(ratio):
-    X, y, _ = draw(60, 40, seed=2)
-    args = y, sp.LAD(), sp.Lasso(0.2), sp.HalpernPDHG(ratio=ratio)
-    path, whole = (sp.run(each, *args, n_iter=20) for each in (LocalDesign(X, CUTS), X))
-    assert_same_path(path, whole)
-    assert path.algorithm.ratio == whole.algorithm.ratio
+    assert_same_results(X, y, sp.Huber(), sp.Lasso(0.2), algorithm, n_iter=30)
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
-def test_sparse_blocks(fit_intercept):
+@pytest.mark.parametrize("loss", [sp.LAD(), sp.SquareRoot()])
+def test_sparse_blocks(loss, fit_intercept):
     X = csr_array(random(80, 30, density=0.2, random_state=0))
     y = X @ np.ones(30) + np.random.default_rng(1).standard_normal(80)
-    options = {"n_iter": 40, "fit_intercept": fit_intercept}
-    for loss in (sp.LAD(), sp.SquareRoot()):
-        args = y, loss, sp.Lasso(0.1)
-        path, whole = (sp.run(each, *args, **options) for each in (LocalDesign(X, CUTS), X))
-        assert_same_path(path, whole)
-        found, expected = (sp.estimate_risk(each, rng=1, **EXACT) for each in (path, whole))
-        assert_same_risk(found, expected)
+    assert_same_results(X, y, loss, sp.Lasso(0.1), n_iter=40, fit_intercept=fit_intercept)
 
 
 def test_one_block_is_the_whole():
     X, y, _ = draw(60, 12)
-    args = y, sp.SquareRoot(), sp.Lasso(0.3)
-    path, whole = (sp.run(each, *args, n_iter=20) for each in (LocalDesign(X, []), X))
-    assert_same_path(path, whole)
+    assert_same_results(X, y, sp.SquareRoot(), sp.Lasso(0.3), n_iter=20, cuts=[])
 
 
 def test_single_precision_stays_single():
     X, y, _ = draw(60, 12)
-    args = y, sp.LAD(), sp.Lasso(0.3)
-    single = X.astype(np.float32)
-    path, whole = (sp.run(each, *args, n_iter=20) for each in (LocalDesign(single, CUTS), single))
+    path, whole = both_runs(X.astype(np.float32), y, sp.LAD(), sp.Lasso(0.3), n_iter=20)
     assert path.coef.dtype == path.dual.dtype == np.float32
     assert path.fitted.dtype == y.dtype
     assert_same(path.coef, whole.coef, 1e-5)
-
-
-def test_long_narrow_norms_are_found_from_the_columns():
-    rng = np.random.default_rng(0)
-    for X in (
-        rng.standard_normal((50, 200)),
-        rng.standard_normal((300, 40)) + 3,
-        np.zeros((9, 40)),
-    ):
-        y = rng.standard_normal(len(X))
-        path = sp.run(LocalDesign(X, [3, 8]), y, sp.LAD(), sp.Lasso(0.3), n_iter=1)
-        bounds = DenseDesign(X).norm_bounds()
-        np.testing.assert_allclose(path.design.norm_bounds(), bounds, rtol=1e-10)
-
-
-def test_the_generator_moves_on_as_in_memory():
-    X, y, _ = draw(60, 12)
-    one, other = np.random.default_rng(5), np.random.default_rng(5)
-    path = sp.run(LocalDesign(X, CUTS), y, sp.LAD(), sp.Lasso(0.3), n_iter=20)
-    whole = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=20)
-    sp.estimate_risk(path, rng=one, **EXACT)
-    sp.estimate_risk(whole, rng=other, **EXACT)
-    assert one.random() == other.random()
-
-
-def test_the_gap_is_refused():
-    X, y, _ = draw(60, 12)
-    path = sp.run(LocalDesign(X, CUTS), y, sp.LAD(), sp.Lasso(0.3), n_iter=5)
-    with pytest.raises(ValueError, match="duality gap is not supported for a distributed design"):
-        _ = path.gap
 
 
 def test_two_runs_give_the_same_bits():
@@ -379,9 +311,7 @@ def test_results_that_are_no_longer_used_are_released():
 
 def test_copies_of_a_path_are_computed_by_the_client():
     X, y, _ = draw(60, 12)
-    path, whole = (
-        sp.run(each, y, sp.LAD(), sp.Lasso(0.3), n_iter=20) for each in (LocalDesign(X, CUTS), X)
-    )
+    path, whole = both_runs(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=20)
     found, expected = (sp.estimate_risk(each.until(9), rng=1, **EXACT) for each in (path, whole))
     assert_same_risk(found, expected)
 
@@ -488,7 +418,11 @@ def test_what_is_not_available_is_refused():
     maps = [lambda *_: None] * 4
     with pytest.raises(ValueError, match="Recursion is not supported for a distributed design"):
         sp.run(design, y, sp.LAD(), sp.NoPenalty(), sp.Recursion(*maps))
+    with pytest.raises(ValueError, match="y has entries of magnitude up to"):
+        sp.run(design, 1e200 * y, *args[1:])
     path = sp.run(design, *args, n_iter=5)
+    with pytest.raises(ValueError, match="duality gap is not supported for a distributed design"):
+        _ = path.gap
     for options, message in (
         ({"method": "exact"}, "method 'exact' is not supported"),
         ({"method": "hutchinson"}, "method 'hutchinson' is not supported"),
@@ -508,18 +442,6 @@ def test_what_is_not_available_is_refused():
         sp.LADLasso().fit(design, y[:5])
     with pytest.raises(TypeError, match=r"penalty\(lam\) must return a Penalty"):
         sp.tune(design, y, sp.LAD(), lambda lam: None, lams=3)
-
-
-def test_a_test_loss_of_the_users_own_works_row_by_row():
-    X, y, _ = draw(60, 12)
-    path, whole = (
-        sp.run(each, y, sp.LAD(), sp.Lasso(0.3), n_iter=20) for each in (LocalDesign(X, CUTS), X)
-    )
-    found, expected = (
-        sp.estimate_risk(each, lambda y, f: np.abs(y - f) ** 1.5, rng=0, **EXACT)
-        for each in (path, whole)
-    )
-    assert_same_risk(found, expected)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -609,46 +531,6 @@ def test_dask_data_frames(client, whole):
     assert_same(sp.run(X, Y_ALL, **PROBLEM).coef, whole[0].coef)
 
 
-def test_threads_in_place_of_processes(whole):
-    distributed = pytest.importorskip("distributed")
-    options = {"processes": False, "n_workers": 1, "threads_per_worker": 2}
-    with (
-        distributed.LocalCluster(dashboard_address=":0", **options) as workers,
-        distributed.Client(workers),
-    ):
-        path = sp.run(sp.distributed.from_delayed(loaders()), Y_ALL, **PROBLEM)
-        assert_same(path.coef, whole[0].coef)
-
-
-@pytest.mark.parametrize("kind", ["npy", "npz", "parquet"])
-def test_files(client, whole, tmp_path, kind):
-    files = [tmp_path / f"part-{k}.{kind}" for k in range(3)]
-    names = [f"x{j}" for j in range(P)]
-    both = np.column_stack([X_ALL, Y_ALL])
-    for file, part in zip(files, np.split(both, [40, 55]), strict=True):
-        if kind == "npy":
-            np.save(file, part)
-        elif kind == "npz":
-            save_npz(file, csr_array(part))
-        else:
-            pa = pytest.importorskip("pyarrow")
-            from pyarrow import parquet
-
-            columns = dict(zip([*names, "target"], part.T, strict=True))
-            parquet.write_table(pa.table(columns), file)
-    response = "target" if kind == "parquet" else P
-    design, y = sp.distributed.from_files(files, response=response)
-    assert np.array_equal(y, Y_ALL)
-    path = sp.run(design, y, **PROBLEM)
-    assert_same(path.coef, whole[0].coef)
-    chosen = names[3:0:-1] if kind == "parquet" else [3, 2, 1]
-    design = sp.distributed.from_files(files, columns=chosen)
-    path = sp.run(design, y, **PROBLEM)
-    assert_same(path.coef, sp.run(X_ALL[:, 3:0:-1], Y_ALL, **PROBLEM).coef)
-    with pytest.raises(ValueError, match=r"block 0 \(part-0.* has no column 99; it has"):
-        sp.distributed.from_files(files, columns=[99])
-
-
 def test_more_blocks_than_threads(client, whole):
     parts = [partial(np.copy, part) for part in np.split(X_ALL, [1, 20, 33, 50, 51, 70])]
     path = sp.run(sp.distributed.from_delayed(parts), Y_ALL, **PROBLEM)
@@ -656,18 +538,6 @@ def test_more_blocks_than_threads(client, whole):
     where = path.design.features._calls._carrier.addresses
     assert len(set(where)) == 2
     assert sorted(where) in (where, where[::-1])  # neighbours are together
-
-
-def test_two_runs_on_a_cluster_give_the_same_bits(client):
-    design = sp.distributed.from_delayed(loaders())
-    paths = [sp.run(design, Y_ALL, **PROBLEM) for _ in "ab"]
-    assert np.array_equal(*(path.coef for path in paths))
-
-
-def test_sparse_blocks_on_a_cluster(client):
-    blocks = [partial(csr_array, block * (np.abs(block) > 1)) for block in BLOCKS]
-    path = sp.run(sp.distributed.from_delayed(blocks), Y_ALL, **PROBLEM)
-    assert_same(path.coef, sp.run(X_ALL * (np.abs(X_ALL) > 1), Y_ALL, **PROBLEM).coef)
 
 
 class AtRound:
@@ -690,50 +560,22 @@ def kill_worker_of(client, path_or_design, k):
     os.kill(client.run(os.getpid, workers=[address])[address], signal.SIGKILL)
 
 
-def test_a_worker_that_is_killed_in_a_run(client, whole, monkeypatch):
-    design = sp.distributed.from_delayed(loaders())
-    kill = AtRound(monkeypatch, 12, lambda: kill_worker_of(client, design, 0))
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_a_worker_that_is_killed_in_a_run(client, whole, monkeypatch, tmp_path, in_memory):
+    files = [tmp_path / f"{k}.npy" for k in range(len(BLOCKS))]
+    for file, block in zip(files, BLOCKS, strict=True):
+        np.save(file, np.column_stack([block, block]))  # with some columns copied
+    design = sp.distributed.from_files(files, columns=range(P), in_memory=in_memory)
+    kill = AtRound(monkeypatch, 12, partial(kill_worker_of, client, design, 0))
     path = sp.run(design, Y_ALL, **PROBLEM)
     assert kill.count > kill.at
     assert len(set(design._calls._carrier.addresses)) == 2  # the new worker helps
     assert_same_path(path, whole[0])
-
-
-def test_a_worker_that_is_killed_with_blocks_in_its_files(client, whole, monkeypatch, tmp_path):
-    files = [tmp_path / f"{k}.npy" for k in range(len(BLOCKS))]
-    for file, block in zip(files, BLOCKS, strict=True):
-        np.save(file, np.column_stack([block, block]))  # with some columns copied
-    design = sp.distributed.from_files(files, columns=range(P), in_memory=False)
-    kill = AtRound(monkeypatch, 12, lambda: kill_worker_of(client, design, 0))
-    path = sp.run(design, Y_ALL, **PROBLEM)
-    assert kill.count > kill.at
-    assert_same_path(path, whole[0])
-
-
-@pytest.mark.slow
-def test_nothing_stays_after_a_worker_was_killed(client, monkeypatch):
-    design = sp.distributed.from_delayed(loaders())
     keys = [block.key for block in design.blocks]
-    [address] = client.who_has(design.blocks)[keys[0]][:1]
-    pid = client.run(os.getpid, workers=[address])[address]
-    AtRound(monkeypatch, 12, lambda: os.kill(pid, signal.SIGKILL))
-    path = sp.run(design, Y_ALL, **PROBLEM)
-    del path, design
-    assert_threads_end(lambda: sum(key in client.futures for key in keys))
-    assert_threads_end(lambda: sum(key.startswith("message") for key in client.futures))
-
-
-@pytest.mark.slow
-def test_a_worker_that_is_killed_in_an_estimate_and_after_it(client, whole, monkeypatch):
-    design = sp.distributed.from_delayed(loaders())
-    path = sp.run(design, Y_ALL, **PROBLEM)
-    client.wait_for_workers(2, timeout=30)
-    kill = AtRound(monkeypatch, 12, lambda: kill_worker_of(client, design, 2))
-    risk = sp.estimate_risk(path, rng=1, **EXACT)
-    assert kill.count > kill.at
-    kill_worker_of(client, design, 2)
-    assert_same_risk(risk, whole[1])  # with fitted values that must be recomputed
-    assert_same(path.dual, whole[0].dual)
+    del path, design, kill
+    monkeypatch.undo()
+    left = lambda: [key for key in client.futures if key in keys or "message" in key]  # noqa: E731
+    assert_threads_end(left)
 
 
 def test_a_worker_that_is_killed_while_a_penalty_is_chosen(client, monkeypatch):
@@ -784,12 +626,6 @@ def fail():
     raise FileNotFoundError("no such disk")
 
 
-def broken():
-    matrix = csr_array(np.ones((3, P)))
-    matrix.indices[0] = 10**6
-    return matrix
-
-
 @pytest.mark.parametrize(
     ("loader", "error", "message"),
     [
@@ -800,7 +636,6 @@ def broken():
         (partial(str, "x"), TypeError, "block 3: X must hold real numbers"),
         (partial(np.ones, (3, P), "m8[D]"), TypeError, "block 3: X must hold real numbers"),
         (partial(np.ma.ones, (3, P)), TypeError, "block 3: X is a masked array"),
-        (broken, ValueError, "block 3: X is an invalid sparse matrix: indices must be < 20"),
         (
             partial(csr_array, np.ones((3, P))),
             ValueError,
@@ -813,47 +648,22 @@ def test_blocks_that_are_no_good(client, loader, error, message):
         sp.distributed.from_delayed([*loaders(), loader])
 
 
-def test_files_of_broken_matrices(client, tmp_path):
-    save_npz(tmp_path / "block.npz", broken())
-    with pytest.raises(RuntimeError, match=r"block 0 .*X is an invalid sparse matrix"):
-        sp.distributed.from_files([tmp_path / "block.npz"])
-    with pytest.raises(RuntimeError, match=r"block 0 .*X is an invalid sparse matrix"):
-        sp.distributed.from_files([tmp_path / "block.npz"], response=1)
-
-
-def test_a_block_that_cannot_be_loaded_again(client, monkeypatch, tmp_path):
-    file = tmp_path / "block.npy"
-    np.save(file, BLOCKS[0])
-    design = sp.distributed.from_files([file])
-    AtRound(monkeypatch, 12, lambda: (file.unlink(), kill_worker_of(client, design, 0)))
-    with pytest.raises(RuntimeError, match=r"block 0 \(block.npy\) could not be loaded"):
-        sp.run(design, Y_ALL[:40], **PROBLEM)
-
-
-@pytest.mark.parametrize("change", ["a value", "rows", "order"])
+@pytest.mark.parametrize("change", ["a value", "rows", "order", "gone"])
 def test_a_block_that_is_another_when_it_is_loaded_again(client, monkeypatch, tmp_path, change):
     file = tmp_path / "block.npy"
     np.save(file, BLOCKS[0])
     design = sp.distributed.from_files([file])
-    other = BLOCKS[0].copy()
+    other, message = BLOCKS[0].copy(), "was loaded again and its values have changed"
     if change == "a value":
         other[3, 4] += 1e-9
+    elif change == "gone":
+        other, message = None, "could not be loaded"
     else:
         other = other[:-1] if change == "rows" else other[::-1]
-    AtRound(monkeypatch, 12, lambda: (np.save(file, other), kill_worker_of(client, design, 0)))
-    with pytest.raises(
-        RuntimeError, match=r"block 0 \(block.npy\) was loaded again and its values have changed"
-    ):
+    edit = file.unlink if other is None else partial(np.save, file, other)
+    AtRound(monkeypatch, 12, lambda: (edit(), kill_worker_of(client, design, 0)))
+    with pytest.raises(RuntimeError, match=rf"block 0 \(block.npy\) {message}"):
         sp.run(design, Y_ALL[:40], **PROBLEM)
-
-
-@pytest.mark.parametrize("ending", ["npy", "npz", "parquet"])
-@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, partial(os.symlink, "/dev/zero")])
-def test_what_is_no_file_is_named_and_not_waited_for(client, tmp_path, make, ending):
-    place = tmp_path / f"block.{ending}"
-    make(place)
-    with pytest.raises(ValueError, match=rf"block\.{ending} is not a file"):
-        sp.distributed.from_files([place])
 
 
 def test_the_info_of_a_block_do_not_depend_on_its_place_in_memory():
@@ -899,6 +709,9 @@ def test_what_makes_no_design(client, tmp_path):
         sp.distributed.from_files([])
     with pytest.raises(ValueError, match=r"a.csv has an unsupported extension; use .npy"):
         sp.distributed.from_files([tmp_path / "a.csv"])
+    (tmp_path / "folder.parquet").mkdir()
+    with pytest.raises(ValueError, match=r"folder.parquet is not a file"):
+        sp.distributed.from_files([tmp_path / "folder.parquet"])
 
 
 def test_an_index_of_pandas_is_no_feature(client, tmp_path):
@@ -962,25 +775,11 @@ def test_a_missing_library_is_named(monkeypatch):
         sp.distributed.from_delayed([fail])
 
 
-def test_own_test_losses_are_told_y_itself():
+def test_own_test_losses_are_called_with_y_itself():
     X, y, _ = draw(60, 8)
-    y = y + 50
 
     def relative(y, prediction):
         return np.abs(y - prediction) / np.abs(y)
 
-    args = y, sp.LAD(), sp.Lasso(0.3)
-    here, there = (
-        sp.estimate_risk(
-            sp.run(each, *args, n_iter=20, fit_intercept=True), relative, method="compressed", rng=0
-        )
-        for each in (X, LocalDesign(X, CUTS))
-    )
-    np.testing.assert_allclose(there.values, here.values, rtol=1e-4)
-    np.testing.assert_allclose(there.compare(5, 20), here.compare(5, 20), rtol=1e-2, atol=1e-8)
-
-
-def test_responses_that_cannot_be_squared_are_refused():
-    X, y, _ = draw(60, 8)
-    with pytest.raises(ValueError, match="y has entries of magnitude up to"):
-        sp.run(LocalDesign(X, CUTS), 1e200 * y, sp.LAD(), sp.Lasso(0.3), n_iter=2)
+    path, whole = both_runs(X, y + 50, sp.LAD(), sp.Lasso(0.3), n_iter=20, fit_intercept=True)
+    assert_same_risk(*(sp.estimate_risk(each, relative, rng=0, **EXACT) for each in (path, whole)))

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from sklearn.model_selection import TimeSeriesSplit
 
 import steinpath as sp
-from blocks import CUTS, LocalDesign
+from blocks import CUTS, LocalDesign, assert_same, both_runs
 from problems import draw, draw_for
 from steinpath.design._transformed import ScaledDesign
 from steinpath.engine import _batch
@@ -23,9 +23,7 @@ LOSSES = {
 
 
 def assert_close(found, expected, tol=1e-8):
-    found, expected = np.asarray(found, float), np.asarray(expected, float)
-    size = max(1.0, np.abs(expected[np.isfinite(expected)]).max(initial=0.0))
-    np.testing.assert_allclose(found, expected, rtol=0, atol=tol * size)
+    assert_same(found, expected, tol)
 
 
 def assert_same_risk(found, expected, tol=1e-8):
@@ -64,9 +62,8 @@ def assert_same_risk(found, expected, tol=1e-8):
 def test_rows_are_left_out_as_in_memory(loss, options):
     loss, penalty = LOSSES[loss]
     X, y, _ = draw_for(loss, 60, 12)
-    how = {"n_iter": 15, "fit_intercept": True}
-    path, whole = (sp.run(each, y, loss, penalty, **how) for each in (LocalDesign(X, CUTS), X))
-    assert_same_risk(*(sp.estimate_risk(each, rng=3, **options) for each in (path, whole)))
+    both = both_runs(X, y, loss, penalty, n_iter=15, fit_intercept=True)
+    assert_same_risk(*(sp.estimate_risk(each, rng=3, **options) for each in both))
 
 
 @pytest.mark.parametrize(
@@ -82,32 +79,29 @@ def test_rows_are_left_out_as_in_memory(loss, options):
 )
 def test_splits_and_test_losses_of_the_users_own(options):
     X, y, _ = draw(60, 12)
-    args = y, sp.LAD(), sp.Lasso(0.3)
-    path, whole = (sp.run(each, *args, n_iter=15) for each in (LocalDesign(X, CUTS), X))
-    assert_same_risk(*(sp.estimate_risk(each, rng=3, **options) for each in (path, whole)))
+    both = both_runs(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=15)
+    assert_same_risk(*(sp.estimate_risk(each, rng=3, **options) for each in both))
 
 
 def test_errors_of_the_zero_one_loss_are_smoothed_alike():
     loss = sp.Logistic()
     X, y, _ = draw_for(loss, 60, 12)
-    path, whole = (
-        sp.run(each, y, loss, sp.Lasso(0.05), n_iter=15, fit_intercept=True)
-        for each in (LocalDesign(X, CUTS), X)
-    )
+    both = both_runs(X, y, loss, sp.Lasso(0.05), n_iter=15, fit_intercept=True)
     for audit in (8, "folds"):
         options = EXACT | {"test_loss": "zero_one", "audit": audit}
-        assert_same_risk(*(sp.estimate_risk(each, rng=3, **options) for each in (path, whole)))
+        assert_same_risk(*(sp.estimate_risk(each, rng=3, **options) for each in both))
 
 
 def test_a_generator_moves_on_as_in_memory_with_an_audit():
     X, y, _ = draw(60, 12)
-    args = y, sp.LAD(), sp.Lasso(0.3)
-    path, whole = (sp.run(each, *args, n_iter=10) for each in (LocalDesign(X, CUTS), X))
-    rngs = [np.random.default_rng(0) for _ in range(2)]
+    both, rngs = (
+        both_runs(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=10),
+        [np.random.default_rng(0) for _ in "ab"],
+    )
     for _ in range(2):
         found, expected = (
             sp.estimate_risk(each, audit=5, rng=rng, **EXACT)
-            for each, rng in zip((path, whole), rngs, strict=True)
+            for each, rng in zip(both, rngs, strict=True)
         )
         assert np.array_equal(found.audit.rows, expected.audit.rows)
     assert rngs[0].bit_generator.state == rngs[1].bit_generator.state
@@ -268,9 +262,10 @@ def test_estimators_of_groups_and_sparse_blocks():
     assert_same_fit(found, expected, X)
 
 
-def test_classifiers():
-    X, y, _ = draw_for(sp.Logistic(), 60, 12, seed=3)
-    labels = np.where(y > 0, "yes", "no")
+@pytest.mark.parametrize("cuts", [[0.5], [0.3, 0.6]], ids=["two classes", "three"])
+def test_classifiers(cuts):
+    X, y, _ = draw(60, 12, seed=3)
+    labels = np.array(["no", "yes", "maybe"])[np.digitize(y, np.quantile(y, cuts))]
     model = sp.LogisticLasso(n_alphas=4, n_iter=20, random_state=0)
     found, expected = fitted_both(model, X, labels)
     assert_close(found.coef_, expected.coef_)
@@ -281,10 +276,7 @@ def test_classifiers():
 @pytest.mark.parametrize("groups", [None, GROUPS], ids=["rows", "groups"])
 def test_intervals_for_coefficients(groups):
     X, y, model = draw(60, 8, seed=3)
-    path, whole = (
-        sp.run(each, y, sp.Huber(), sp.Lasso(0.1), n_iter=30, fit_intercept=True)
-        for each in (LocalDesign(X, CUTS), X)
-    )
+    path, whole = both_runs(X, y, sp.Huber(), sp.Lasso(0.1), n_iter=30, fit_intercept=True)
     for options in ({}, {"covariance": model.covariance}, {"scores": "node-wise lasso"}):
         options |= {"groups": groups, "row_scale": "norm", "rng": 0}
         found, expected = (sp.coefficient_intervals(each, **options) for each in (path, whole))
@@ -311,31 +303,9 @@ def test_predictions_of_other_columns_are_refused():
         found.predict(LocalDesign(X[:, :7], CUTS))
 
 
-# ------------------------------------------------------------------------------------------------
-# Caching
-# ------------------------------------------------------------------------------------------------
-
-
-def test_tangents_in_gram_coordinates_are_followed_by_one_block(monkeypatch):
-    from steinpath.engine import _compression
-
-    followed = []
-    really = _compression.follow
-    monkeypatch.setattr(_compression, "follow", lambda *args: followed.append(1) or really(*args))
-    X, y, _ = draw(80, 12)
-    args = y, sp.SquareRoot(), sp.Lasso(0.1)
-    path, whole = (sp.run(each, *args, n_iter=40) for each in (LocalDesign(X, CUTS), X))
-    found = sp.estimate_risk(path, rng=1, n_probes=20, probe_tol=1e3, **EXACT)
-    assert len(followed) == 1
-    expected = sp.estimate_risk(whole, rng=1, n_probes=20, probe_tol=1e3, **EXACT)
-    assert len(followed) == 2
-    assert_same_risk(found, expected)
-
-
-def test_singular_values_are_found_by_one_block():
+def test_spectral_estimates():
     X, y, _ = draw(60, 12)
-    args = y, sp.SquareRoot(), sp.Ridge(0.3)
-    path, whole = (sp.run(each, *args, n_iter=15) for each in (LocalDesign(X, CUTS), X))
+    path, whole = both_runs(X, y, sp.SquareRoot(), sp.Ridge(0.3), n_iter=15)
     for options in ({}, {"row_scale": "norm"}):
         options |= {"method": "spectral"}
         assert_same_risk(*(sp.estimate_risk(each, rng=1, **options) for each in (path, whole)))
@@ -348,10 +318,7 @@ def test_singular_values_are_found_by_one_block():
 
 def test_baselines_and_matrices():
     X, y, _ = draw(60, 12)
-    path, whole = (
-        sp.run(each, y, sp.LAD(), sp.Lasso(0.3), n_iter=8, fit_intercept=True)
-        for each in (LocalDesign(X, CUTS), X)
-    )
+    path, whole = both_runs(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=8, fit_intercept=True)
     for baseline in (
         lambda path: sp.cross_validate_path(path, cv=4, groups=GROUPS, burman=True, rng=0),
         sp.leave_one_out_path,
@@ -387,21 +354,16 @@ def test_products_of_scaled_columns():
         assert_close(found, expected)
 
 
-def test_several_quantiles_and_classes():
+def test_several_quantiles():
     X, y, _ = draw(60, 8, seed=3)
     model = sp.QuantileLasso(q=(0.1, 0.9), n_alphas=3, n_iter=15, random_state=0)
     found, expected = fitted_both(model, X, y)
     assert_close(found.predict_interval(X[:5]), expected.predict_interval(X[:5]))
-    labels = np.digitize(y, np.quantile(y, [0.3, 0.6]))
-    model = sp.LogisticLasso(n_alphas=3, n_iter=15, random_state=0)
-    found, expected = fitted_both(model, X, labels)
-    assert_close(found.coef_, expected.coef_)
-    assert_close(found.error_rate_, expected.error_rate_)
 
 
 def test_where_nothing_moves_rounding_does_not_choose_the_ratio():
     X, y, _ = draw(60, 12)
-    args = y, sp.LAD(), sp.Lasso(100.0), sp.HalpernPDHG(ratio="auto")
-    path, whole = (sp.run(each, *args, n_iter=3) for each in (LocalDesign(X, CUTS), X))
+    args = sp.LAD(), sp.Lasso(100.0), sp.HalpernPDHG(ratio="auto")
+    path, whole = both_runs(X, y, *args, n_iter=3)
     assert not np.any(whole.coef)
     assert path.algorithm.ratio == whole.algorithm.ratio == pytest.approx(10**-0.5)

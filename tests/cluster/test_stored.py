@@ -102,20 +102,15 @@ def test_results_are_those_in_memory(client, tmp_path, kind):
     np.testing.assert_allclose(found[1][0], whole.coef, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.slow
-def test_estimators_find_what_they_find_in_memory(client, tmp_path):
-    files = [write(tmp_path / f"{k}.npy", part[:, :-1]) for k, part in enumerate(PARTS)]
-    design = sp.distributed.from_files(files, in_memory=False)
-    found, expected = (
-        sp.LADLasso(n_alphas=4, n_iter=20, random_state=0).fit(each, Y) for each in (design, X)
-    )
-    for of in (
-        lambda model: model.coef_,
-        lambda model: model.best_risk_,
-        lambda model: model.predict_interval(X),
-        lambda model: model.coef_intervals().estimate,
-    ):
-        np.testing.assert_allclose(of(found), of(expected), rtol=1e-6, atol=1e-7)
+@pytest.mark.parametrize("kind", ["npy", "npz", "parquet"])
+def test_columns_are_chosen_by_name_or_position(client, tmp_path, kind):
+    files = [write(tmp_path / f"part-{k}.{kind}", part) for k, part in enumerate(PARTS)]
+    columns, response = ([3, 1], 20) if kind != "parquet" else (["x3", "x1"], "y")
+    design, y = sp.distributed.from_files(files, columns=columns, response=response)
+    np.testing.assert_array_equal(y, Y)
+    np.testing.assert_array_equal(design.matmat(np.eye(2)), X[:, [3, 1]])
+    with pytest.raises(ValueError, match=r"block 0 \(part-0.* has no column 99; it has"):
+        sp.distributed.from_files(files, columns=[99])
 
 
 def test_arrays_in_files_stay_where_they_are(client, tmp_path):
@@ -247,14 +242,6 @@ def test_a_block_that_is_moved_is_made_anew(tmp_path):
         del copy, block
         gc.collect()
         assert not any(map(os.path.exists, files))
-
-
-def test_the_same_rows_have_the_same_facts():
-    whole = stored_value(X, "", PART)
-    assert info_of(whole) == info_of(stored(partial(in_pieces, X), "", PART)) == info_of(X)
-    other = X.copy()
-    other[3, 4] += 1e-9
-    assert info_of(stored_value(other, "", PART)) != info_of(whole)
 
 
 # ------------------------------------------------------------------------------------------------
