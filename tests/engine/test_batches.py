@@ -4,7 +4,6 @@ import array_api_strict
 import numpy as np
 import pytest
 import torch
-from scipy import sparse
 
 import steinpath as sp
 from problems import PENALTY_EXAMPLES, SOME_LOSSES, responses
@@ -95,20 +94,6 @@ def test_with_a_covariance_in_every_namespace(asarray, intercept, shape):
     assert isinstance(batch.coef, type(asarray(X)))
 
 
-@pytest.mark.parametrize("kind", [np.asarray, torch.asarray, sparse.csr_array])
-@INTERCEPT
-def test_many_penalties_on_one_design(kind, intercept):
-    X, y = data()
-    penalties = [sp.Lasso(0.2), sp.Lasso(0.4), sp.MCP(0.3), sp.Ridge(1.0)]
-    for chosen in (penalties, [sp.Lasso(lam) for lam in (0.1, 0.2, 0.4)]):
-        batch = sp.run_batch(kind(X[0]), y[0], sp.Huber(), chosen, ALGORITHM, 20, intercept)
-        seeds = range(len(chosen))
-        alone = [sp.run(X[0], y[0], sp.Huber(), each, ALGORITHM, 20, intercept) for each in chosen]
-        risks = sp.estimate_risk_batch(batch, rng=list(seeds), precision="float64")
-        assert_members(batch, risks, alone, seeds, precision="float64")
-        assert [path.penalty for path in batch] == chosen
-
-
 def test_members_draw_as_many_probes_as_they_need():
     """Some ask for more, and only these get them."""
     X, y = data(60, 30, members=6)
@@ -118,24 +103,6 @@ def test_members_draw_as_many_probes_as_they_need():
     risks = sp.estimate_risk_batch(batch, rng=list(range(6)), precision="float64")
     assert len({risk.n_probes for risk in risks}) > 1
     assert_members(batch, risks, alone, range(6), precision="float64")
-
-
-def test_single_precision():
-    X, y = data(80, 20)
-    batch = sp.run_batch(
-        *(torch.asarray(a, dtype=torch.float32) for a in (X, y)),
-        sp.LAD(),
-        sp.Lasso(0.3),
-        ALGORITHM,
-        40,
-    )
-    assert batch.coef.dtype == torch.float32
-    risks = sp.estimate_risk_batch(batch, rng=[0, 1, 2, 3])
-    for risk, each, seed in zip(risks, both(X, y), range(4), strict=True):
-        path = sp.run(*each, sp.LAD(), sp.Lasso(0.3), ALGORITHM, 40)
-        expected = sp.estimate_risk(path, method="compressed", rng=seed)
-        assert risk.values.dtype == torch.float32
-        np.testing.assert_allclose(host(risk.values), expected.values, rtol=1e-3)
 
 
 @INTERCEPT

@@ -413,27 +413,6 @@ def test_noise_of_losses_with_kinks_and_jumps(medium):
         assert 0.6 < np.sqrt(np.mean(claimed**2) / np.mean(spread**2)) < 1.6
 
 
-def test_corrections_add_up_from_batches():
-    """Probes drawn in two batches are worth as much as those drawn at once."""
-    X, y, _ = draw(120, 60)
-    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=30)
-    rng = np.random.default_rng(0)
-
-    def prepared(n_probes):
-        found = Compression(batch_of(path), [None], [None], n_probes, [rng], np.float64)
-        found.draw({0: n_probes})
-        return found, found.estimates[0]
-
-    compression, estimates = prepared(8)
-    first = estimates.corrections()
-    compression.draw({0: 64})
-    second = estimates.corrections()
-    assert estimates.n_probes == 64
-    assert second.variances[5:].mean() < first.variances[5:].mean() / 4
-    at_once = prepared(64)[1].corrections()
-    np.testing.assert_allclose(second.variances[5:].mean(), at_once.variances[5:].mean(), rtol=0.5)
-
-
 @everywhere
 @pytest.mark.parametrize("loss", [sp.LAD(), sp.SquareRoot(), sp.Squared()], ids=repr)
 @pytest.mark.parametrize(("of_X", "of_y"), [(1e25, 1.0), (1e-25, 1e-30), (1.0, 1e40), (1.0, 1e-40)])

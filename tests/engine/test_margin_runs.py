@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, StratifiedKFold
-from sklearn.svm import LinearSVC
 
 import steinpath as sp
 from problems import PENALTY_EXAMPLES, draw
@@ -91,38 +90,6 @@ def test_limits_are_those_of_logistic_regression(share, class_weight, intercept)
         np.testing.assert_allclose(path.intercept[-1], np.ravel(theirs.intercept_)[0], atol=2e-5)
         predicted = path.fitted[-1]
         np.testing.assert_allclose(predicted, theirs.decision_function(X), atol=1e-4)
-
-
-@INTERCEPT
-@WEIGHTS
-@pytest.mark.parametrize("loss", [sp.Hinge(), sp.SquaredHinge()], ids=lambda loss: loss.name)
-def test_limits_are_those_of_linear_svc(loss, class_weight, intercept):
-    """Which penalises the intercept, the less the larger its column is."""
-    X, y = problem()
-    lam = 0.5
-    squared = loss.name == "squared_hinge"
-    theirs = LinearSVC(
-        C=1 / (lam * math.sqrt(N)) / (2 if squared else 1),
-        loss=loss.name,
-        dual=True,
-        fit_intercept=intercept,
-        intercept_scaling=100.0,
-        class_weight=class_weight,
-        tol=1e-8,
-        max_iter=2_000_000,
-        random_state=0,
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        theirs.fit(X, y)
-    penalty, weights = sp.Ridge(lam), row_weights(y, class_weight)
-    path = sp.run(X, y, labelled(loss, class_weight), penalty, n_iter=1200, fit_intercept=intercept)
-    theirs_at = theirs.coef_[0], float(np.ravel(theirs.intercept_)[0])
-    best = objective(loss, penalty, X, y, *theirs_at, weights)
-    assert path.objective[-1] <= best * (1 + 1e-6)
-    assert path.objective[-1] == pytest.approx(best, rel=1e-3)
-    np.testing.assert_allclose(path.coef[-1], theirs_at[0], atol=2e-2)
-    np.testing.assert_allclose(path.intercept[-1], theirs_at[1], atol=2e-2)
 
 
 # ------------------------------------------------------------------------------------------------

@@ -243,15 +243,6 @@ def test_folds_of_all_are_folds_of_each(name, intercept):
             assert np.abs(one.optimism[5:]).min() > 0
 
 
-def test_folds_without_the_correction():
-    paths = together(GRIDS["lasso"], sp.LAD())
-    criterion = resolve_test_loss("absolute")
-    with_it, without = (in_folds(paths, criterion, burman=flag) for flag in (True, False))
-    for one, other in zip(with_it, without, strict=True):
-        np.testing.assert_array_equal(one.predictions, other.predictions)
-        assert (other.optimism == 0).all()
-
-
 @pytest.mark.parametrize("second", [2.5, 2.6], ids=["same gamma", "another"])
 @INTERCEPT
 def test_folds_refuse_steps_too_long_for_fewer_rows(second, intercept):

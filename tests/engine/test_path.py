@@ -89,15 +89,6 @@ def test_float32_stays_float32(precision_of_y, fit_intercept):
         assert array.dtype == precision_of_y
 
 
-def test_array_likes_are_welcome():
-    X, y, _ = draw(12, 3)
-    expected = sp.run(X, y, sp.LAD(), sp.Lasso(0.1), n_iter=3).coef
-    found = sp.run(X.tolist(), y.tolist(), sp.LAD(), sp.Lasso(0.1), n_iter=3).coef
-    np.testing.assert_array_equal(found, expected)
-    integers = sp.run([[1, 2], [3, 4], [5, 7]], [1, 2, 3], sp.LAD(), sp.Lasso(0.1), n_iter=3)
-    assert integers.coef.dtype == np.float64
-
-
 # ------------------------------------------------------------------------------------------------
 # Limits
 # ------------------------------------------------------------------------------------------------
@@ -200,16 +191,6 @@ def test_limit_of_a_nonconvex_penalty_is_stationary(penalty, algorithm):
 # ------------------------------------------------------------------------------------------------
 # Intercepts and units
 # ------------------------------------------------------------------------------------------------
-
-
-@everywhere
-def test_intercept_starts_at_the_best_constant():
-    X, y, _ = draw(31, 5)
-    y = y + 100
-    for loss, start in ((sp.LAD(), np.median(y)), (sp.SquareRoot(), np.mean(y))):
-        path = sp.run(X, y, loss, sp.Lasso(0.1), n_iter=2, fit_intercept=True)
-        np.testing.assert_allclose(path.intercept[0], start)
-        np.testing.assert_allclose(path.fitted[0], start)
 
 
 @everywhere

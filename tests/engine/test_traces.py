@@ -380,40 +380,6 @@ def test_weights_are_those_of_the_mean_of_all_probes_but_one(known):
         np.testing.assert_array_equal(matrices.weights(), matrices.weights(None))
 
 
-def test_hutchinson_layers_are_the_probes_own():
-    """Layer ``k`` is the trace with one sign vector on each side, by dense responses."""
-    X, y, _ = draw(N, P)
-    S, T, m = covariance_of(P), 5, 3
-    path = sp.run(X, y, sp.LAD(), sp.Ridge(0.3), n_iter=T - 1)
-    rho_squared = np.linspace(0.5, 1.5, N)
-    rng = np.random.default_rng(0)
-    g, xi = (rng.integers(0, 2, (size, m)) * 2.0 - 1.0 for size in (P, N))
-    into_eta, into_v = impulse_responses(jacobian_blocks(path), X)
-
-    def compute(moments, always_K):
-        same = np.random.default_rng(0)
-        return corrections.compute_matrices(
-            path, moments, "hutchinson", m, rho_squared, same, always_K
-        )
-
-    found, root_n = compute(S, True), np.sqrt(N)
-    for k in range(m):
-        for t, s in np.ndindex(T, T):
-            Q, Pv = into_eta.get((t, s + 1), np.zeros((P, P))), into_v.get((t, s + 1))
-            np.testing.assert_allclose(found.W[k, t, s], g[:, k] @ S @ Q @ g[:, k], atol=1e-12)
-            A = -g[:, k] @ X.T @ X @ Q @ g[:, k] / root_n
-            np.testing.assert_allclose(found.A[k, t, s], A, atol=1e-12)
-            K = 0.0 if Pv is None else (rho_squared * xi[:, k]) @ X @ Pv @ xi[:, k] / root_n
-            np.testing.assert_allclose(found.K[k, t, s], K - root_n * (t == s), atol=1e-12)
-    without = compute(S, False)
-    assert without.K is None  # of no use with the moments known
-    np.testing.assert_allclose(without.W, found.W, atol=1e-13)
-    unknown = compute(None, False)
-    assert unknown.W is None
-    np.testing.assert_allclose(unknown.K, found.K, atol=1e-13)
-    assert unknown.row_squares is rho_squared
-
-
 def impulse_responses(blocks, X):
     """Dense responses of ``b^t`` to impulses ``n^{-1/2}`` in ``eta^s`` and in ``v^{s-1}``."""
     n, p = X.shape

@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from backends import everywhere, on_backend, seen, sp
-from problems import LOSS_EXAMPLES, REGRESSION_EXAMPLES, responses
+from problems import LOSS_EXAMPLES, REGRESSION_EXAMPLES
 from steinpath.problem import _rows
 from steinpath.problem._losses import LOSSES, SeparableLoss
 
@@ -90,19 +90,6 @@ def test_gradient_of_a_smooth_loss_is_that_of_its_value(loss):
     np.testing.assert_allclose(loss.gradient(r), slope, atol=1e-8)
     ratio = np.linalg.norm(loss.gradient(r) - loss.gradient(-r)) / np.linalg.norm(2 * r)
     assert ratio <= loss.smoothness / math.sqrt(6) + 1e-12
-
-
-@everywhere
-def test_lad_dual_map_is_the_clip_and_square_root_dual_map_the_projection():
-    """The paper's Table 1, which the code does not contain."""
-    w = np.random.default_rng(4).standard_normal(9) * 0.5
-    n, sigma = 9, 0.3
-    algorithm = sp.ChambollePock(sigma, 1.0)
-    clip = algorithm.dual_map(sp.LAD(), Rows(n))
-    np.testing.assert_allclose(clip(w), np.clip(w, -1 / 3, 1 / 3), atol=1e-15)
-    ball = algorithm.dual_map(sp.SquareRoot(), Rows(n))
-    np.testing.assert_allclose(ball(w), w / max(1, np.linalg.norm(w)), atol=1e-15)
-    np.testing.assert_allclose(ball(w / 10), w / 10, atol=1e-15)
 
 
 @everywhere
@@ -216,21 +203,6 @@ def test_weighted_hessians_are_those_of_one_copy(loss):
             np.testing.assert_allclose(jacobian(np.eye(7)), dense, atol=1e-8)
     sharp = loss.hessian(r, rows=rows)(r)
     np.testing.assert_array_equal(sharp, loss.hessian(r, 0.0, rows)(r))
-
-
-@everywhere
-@by_name(LOSS_EXAMPLES)
-def test_locations_of_counts_are_those_of_copies(loss):
-    loss = seen(loss)
-    y = responses(loss, np.random.default_rng(10).standard_t(2, size=7))
-    counts = COUNTS.astype(float)
-    np.testing.assert_allclose(loss.location(y, counts), loss.location(y[COPIED]), atol=1e-12)
-    np.testing.assert_allclose(loss.location(y, np.ones(7)), loss.location(y), atol=1e-15)
-    # one row outweighs all others, from either end: no quantile looks away
-    for heavy in (y.argmin(), y.argmax()):
-        counts = 1 + 99 * (np.arange(7) == heavy)
-        copied = loss.location(np.repeat(y, counts))
-        np.testing.assert_allclose(loss.location(y, counts * 1.0), copied, atol=1e-12)
 
 
 @by_name(LOSS_EXAMPLES)

@@ -388,13 +388,6 @@ def test_test_losses_are_those_of_scikit_learn(name, level, weighted):
         np.testing.assert_array_equal(criterion(y, z), found[0])
 
 
-def test_ties_count_half():
-    losses = CRITERIA["zero_one"]()(
-        np.array([1.0, -1.0, 1.0, -1.0, 1.0]), np.array([0, 0, 2, 2, -1])
-    )
-    np.testing.assert_array_equal(losses, [0.5, 0.5, 0.0, 1.0, 1.0])
-
-
 def test_log_loss_is_finite_for_sure_predictions():
     y = np.array([1.0, -1.0, 1.0, -1.0])
     z = np.array([1e4, 1e4, -1e4, -1e4])
