@@ -93,7 +93,7 @@ def by_hutchinson(path, probes, moments=None, row_squares=None):
         streams["v"] = Stream(columns.into_v[:, 0, :], [reader])
     linearization = Linearization(batch_of(path), **SHORT)
     found = impulse_responses(linearization, streams, sum_layers=False, width=256)
-    means = [layers.mean(axis=0) for (layers,) in ([f[0]] for f in found)]
+    means = [layers.mean(axis=0) for layers in found]
     weights, root_n = means[0], np.sqrt(path.n_samples)
     if columns.into_v is not None:
         K = means[1] / root_n - root_n * np.eye(path.n_iter + 1)

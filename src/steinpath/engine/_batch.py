@@ -130,7 +130,6 @@ class Batch(Sequence[Path]):
 
         With ``room`` for more iterations, the runs may be extended later without a copy.
         """
-        assert self._past is not None
         storage = self._storage
         if storage is None or not storage.has_room(self.n_iter + 1, n_iter):
             # unlike NumPy's, other arrays take their memory at once
@@ -448,10 +447,6 @@ class DeferredPath(Path):
         name, values = ("_products", path.products) if n <= p else ("_iterates", path.iterates)
         self.__dict__[name] = copied(values)
         return self
-
-    def forget_states(self) -> None:
-        """Free the states of the path of this batch that was last used."""
-        self._batch._latest = None
 
     def __deepcopy__(self, memo: Any) -> DeferredPath:
         return self  # it has no mutable state of its own

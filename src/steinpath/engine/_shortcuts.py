@@ -36,7 +36,7 @@ from steinpath.design._transformed import InterceptDesign
 from steinpath.engine._batch import Batch
 from steinpath.engine._path import Path
 from steinpath.engine._tangents import Coordinates, Linearization
-from steinpath.problem._jacobians import Diagonal, FreeLast, Jacobian, RankOne
+from steinpath.problem._jacobians import Diagonal, FreeLast, Jacobian, RankOne, WithRankOne
 
 # ------------------------------------------------------------------------------------------------
 # The Gram matrix
@@ -165,12 +165,12 @@ class GramDesign(Design):
 
 
 @dataclass(frozen=True, eq=False)
-class _RankOneInSpan(Jacobian):
-    """A `RankOne` Jacobian on the coordinates ``[μ; ζ; δ]``."""
+class _RankOneInSpan(WithRankOne):
+    """A `RankOne` Jacobian on the coordinates ``[μ; ζ; δ]``.
 
-    scale: Array
-    coefficient: Array
-    direction: Array  # (q, members, 1): its coordinates ζ; the others are zero
+    The direction, of shape (q, members, 1), has its coordinates ζ; the others are zero.
+    """
+
     inner: Array  # (p + q, members, 1): products of the direction with the columns of X and Y
     injected: Array  # (members, k): and with those of D
 
@@ -180,17 +180,6 @@ class _RankOneInSpan(Jacobian):
         q = self.direction.shape[0]
         result[-1 - q : -1, ...] += self.direction * (self.coefficient * along)
         return result
-
-    def affine(self, shift: float, factor: float) -> Jacobian:
-        return replace(
-            self, scale=shift + factor * self.scale, coefficient=factor * self.coefficient
-        )
-
-    def support(self) -> None:
-        return None
-
-    def columns(self, count: int) -> list[Jacobian]:
-        raise NotImplementedError("defined for one column only")
 
     def part(self, coordinates: Coordinates, dtype: Any) -> Jacobian:
         if self.scale.dtype == dtype:

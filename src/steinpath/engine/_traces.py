@@ -15,7 +15,6 @@ Both use the same pass of the tangents.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -152,12 +151,12 @@ def compute_matrices(
         del streams["v"]
     if linearization is None:
         linearization = Linearization(Batch.of(path), keep=True)
-    (*W, A), *rest = _responses(linearization, streams, method == "exact", width)
+    found = _responses(linearization, streams, method == "exact", width)
     root_n = math.sqrt(path.n_samples)
-    K = None
-    if rest:
-        ((K,),) = rest
+    K = found.pop() if "v" in streams else None
+    if K is not None:
         K = K / root_n - root_n * path.design.array(np.eye(path.n_iter + 1))
+    *W, A = found
     return CorrectionMatrices(W[0] if W else None, K, A / -root_n, rho_squared)
 
 
@@ -224,19 +223,20 @@ def second_moments(path: Path, covariance: Any) -> Array:
 
 def _responses(
     linearization: Linearization, streams: _Streams, sum_layers: bool, width: int
-) -> list[list[Array]]:
-    """Return the responses to impulses at every time.
+) -> list[Array]:
+    """Return the responses to impulses at every time, one array per reader of the streams.
 
-    For each stream and each of its readers, this is ``R[k, t, s - 1] = reader[:, k]ᵀ db^t`` after
-    an impulse ``probes[:, k] / √n`` into ``deta^s`` or ``dv^{s-1}``, or the sum over ``k`` as a
-    single layer. Streams and impulse times advance together as columns of one block.
+    Its entries are ``R[k, t, s - 1] = reader[:, k]ᵀ db^t`` after an impulse ``probes[:, k] / √n``
+    into ``deta^s`` or ``dv^{s-1}``, or the sum over ``k`` as a single layer. Streams and impulse
+    times advance together as columns of one block.
     """
     N = linearization.n_iter
     zeros = linearization.batch.data.design.zeros
     counts = [stream.probes.shape[1] for stream in streams.values()]
     results = [
-        [zeros(1 if sum_layers else m, N + 1, N + 1) for _ in stream.readers]
-        for m, stream in zip(counts, streams.values(), strict=True)
+        zeros(1 if sum_layers else stream.probes.shape[1], N + 1, N + 1)
+        for stream in streams.values()
+        for _ in stream.readers
     ]
     few = min(max(counts), width)
     times = max(1, width // min(sum(counts), width))
@@ -247,8 +247,8 @@ def _responses(
             parts[name] = _Stream(probes[:, some], [reader[:, some] for reader in readers])
         for first in range(1, N + 1, times):
             last = min(first + times, N + 1)
-            readings = itertools.chain(*_impulse_readings(linearization, parts, first, last))
-            for result, reading in zip(itertools.chain(*results), readings, strict=True):
+            readings = _impulse_readings(linearization, parts, first, last)
+            for result, reading in zip(results, readings, strict=True):
                 if sum_layers:
                     total = namespace(reading).sum(reading, axis=0, keepdims=True)
                     result[:, :, first - 1 : last - 1] += total
@@ -259,7 +259,7 @@ def _responses(
 
 def _impulse_readings(
     linearization: Linearization, streams: _Streams, first: int, last: int
-) -> list[list[Array]]:
+) -> list[Array]:
     """Return readings of shape (m, T, last - first) for impulses at first, …, last - 1."""
     zeros, array = linearization.design.zeros, linearization.design.array
     xp = namespace(linearization.design.example)
@@ -298,8 +298,9 @@ def _impulse_readings(
 
     own, start = [], 0
     for (name, m), width in zip(counts.items(), widths, strict=True):
-        parts = [results.pop(0)[:, start : start + width] for _ in streams[name].readers]
-        own.append([xp.permute_dims(xp.reshape(r, (N + 1, times, m)), (2, 0, 1)) for r in parts])
+        for _ in streams[name].readers:
+            part = results.pop(0)[:, start : start + width]
+            own.append(xp.permute_dims(xp.reshape(part, (N + 1, times, m)), (2, 0, 1)))
         start += width
     return own
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -84,12 +84,33 @@ class Diagonal(Jacobian):
 
 
 @dataclass(frozen=True, eq=False)
-class RankOne(Jacobian):
-    """``scale * I + coefficient * z zᵀ``, as for the projection of a point outside a ball."""
+class WithRankOne(Jacobian):
+    """A multiple of the identity plus rank one, on all coordinates or on each group of them."""
 
     scale: Array
     coefficient: Array
     direction: Array
+
+    def affine(self, shift: float, factor: float) -> Self:
+        return replace(
+            self, scale=shift + factor * self.scale, coefficient=factor * self.coefficient
+        )
+
+    def support(self) -> Array | None:
+        return None
+
+    def columns(self, count: int) -> list[Jacobian]:
+        fields = (_columns(x, count) for x in (self.scale, self.coefficient, self.direction))
+        return [
+            replace(self, scale=s, coefficient=c, direction=z)
+            for s, c, z in zip(*fields, strict=True)
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class RankOne(WithRankOne):
+    """``scale * I + coefficient * z zᵀ``, as for the projection of a point outside a ball."""
+
     #: Sums over the coordinates, if these are rows.
     rows: Rows
 
@@ -99,18 +120,6 @@ class RankOne(Jacobian):
             along_rows(field, block) for field in (self.scale, self.coefficient, self.direction)
         )
         return scale * block + direction * (coefficient * along)
-
-    def affine(self, shift: float, factor: float) -> RankOne:
-        return replace(
-            self, scale=shift + factor * self.scale, coefficient=factor * self.coefficient
-        )
-
-    def support(self) -> None:
-        return None
-
-    def columns(self, count: int) -> list[Jacobian]:
-        fields = (_columns(x, count) for x in (self.scale, self.coefficient, self.direction))
-        return [RankOne(s, c, z, self.rows) for s, c, z in zip(*fields, strict=True)]
 
     def part(self, coordinates: Array | None, dtype: Any) -> RankOne:
         fields = (self.scale, self.coefficient, self.direction)
@@ -153,13 +162,13 @@ class Groups:
 
 
 @dataclass(frozen=True, eq=False)
-class GroupwiseRankOne(Jacobian):
-    """Block diagonal: ``scale_g * I + coefficient_g * z_g z_gᵀ`` on each group ``g``."""
+class GroupwiseRankOne(WithRankOne):
+    """Block diagonal: ``scale_g * I + coefficient_g * z_g z_gᵀ`` on each group ``g``.
+
+    Scales and coefficients are one per group, directions one per coordinate.
+    """
 
     groups: Groups
-    scale: Array  # one per group
-    coefficient: Array  # one per group
-    direction: Array  # one per coordinate
 
     def __call__(self, block: Array) -> Array:
         direction = along_rows(self.direction, block)
@@ -167,17 +176,8 @@ class GroupwiseRankOne(Jacobian):
         along = self.groups.spread(along_rows(self.coefficient, along) * along)
         return along_rows(self.groups.spread(self.scale), block) * block + direction * along
 
-    def affine(self, shift: float, factor: float) -> GroupwiseRankOne:
-        return GroupwiseRankOne(
-            self.groups, shift + factor * self.scale, factor * self.coefficient, self.direction
-        )
-
     def support(self) -> Array:
         return _any_member(self.groups.spread((self.scale != 0) | (self.coefficient != 0)))
-
-    def columns(self, count: int) -> list[Jacobian]:
-        fields = (_columns(x, count) for x in (self.scale, self.coefficient, self.direction))
-        return [GroupwiseRankOne(self.groups, *each) for each in zip(*fields, strict=True)]
 
     def part(self, coordinates: Array | None, dtype: Any) -> GroupwiseRankOne:
         if coordinates is None:
@@ -187,10 +187,10 @@ class GroupwiseRankOne(Jacobian):
             groups = Groups(self.groups.codes[coordinates])
             kept = groups.names
         return GroupwiseRankOne(
-            groups,
             _part(self.scale, kept, dtype),
             _part(self.coefficient, kept, dtype),
             _part(self.direction, coordinates, dtype),
+            groups,
         )
 
 

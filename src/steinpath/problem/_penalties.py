@@ -573,7 +573,7 @@ class GroupLasso(Penalty):
         keep, norms = self._shrinkage(b, step)
         # d(keep · b) = keep · (I - ẑẑᵀ) + ẑẑᵀ for nonzero groups, 0 for zero groups
         curved = xp.where(keep > 0, 1 - keep, xp.zeros_like(keep))
-        return GroupwiseRankOne(self._groups, keep, curved, b / self._groups.spread(norms))
+        return GroupwiseRankOne(keep, curved, b / self._groups.spread(norms), self._groups)
 
     def null_lam(self, gradient: Array) -> float:
         norms = to_numpy(self._norms(gradient))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -102,15 +101,6 @@ class Registry(Mapping[str, type[T]], Generic[T]):
                 f"another name for this {self._kind}"
             )
         self._classes[name] = member
-
-    @contextmanager
-    def temporarily(self) -> Iterator[None]:
-        """Remove classes registered within this context when it ends."""
-        before = dict(self._classes)
-        try:
-            yield
-        finally:
-            self._classes = before
 
 
 def _place(member: type) -> str:

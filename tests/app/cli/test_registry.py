@@ -1,7 +1,6 @@
 """A loss, a penalty and a test loss are one class each, and are found by everything."""
 
 import pickle
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 
@@ -89,12 +88,11 @@ def define():
 
 
 @pytest.fixture
-def defined():
+def defined(monkeypatch):
     """One class of each kind, for the while."""
-    with ExitStack() as stack:
-        for registry in REGISTRIES.values():
-            stack.enter_context(registry.temporarily())
-        yield define()
+    for registry in REGISTRIES.values():
+        monkeypatch.setattr(registry, "_classes", dict(registry._classes))
+    return define()
 
 
 @pytest.mark.parametrize("command", ["fit", "tune", "compare"])
