@@ -65,7 +65,6 @@ LONG_TESTS = {
     "test_a_full_disk_costs_nothing_that_was_finished",
     "test_a_process_that_dies_is_replaced",
     "test_a_read_only_folder",
-    "test_a_scheduler_file_that_is_not_there_is_not_waited_for",
     "test_a_study_keeps_what_there_was_memory_for_and_goes_on_from_there",
     "test_a_study_on_a_full_disk_goes_on_where_it_was",
     "test_a_warm_start_goes_on_from_where_it_stopped",
@@ -142,3 +141,24 @@ def pytest_collection_modifyitems(config, items):
     if left_out:
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture
+def no_figures(monkeypatch):
+    """Leave out the figures of studies, which take longer than all else."""
+    monkeypatch.setattr("steinpath.study._runner.write_figures", lambda folder, exhibits: [])
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory):
+    """Folder of undisturbed studies: ``risk``, and ``tiny`` with four replications."""
+    from steinpath.study import STUDIES, run_study
+    from studies import SIZES, TINY, replace
+
+    folder = tmp_path_factory.mktemp("finished")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("steinpath.study._runner.write_figures", lambda folder, exhibits: [])
+        report = run_study(STUDIES["risk"], folder, SIZES)
+        run_study(TINY, folder, replace(SIZES, reps=4))
+    assert report.finished == report.total == 16
+    return folder

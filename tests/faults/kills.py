@@ -10,11 +10,8 @@ workers; while Python starts, at any time, at one of the steps by which a file i
 tables and figures are.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
-import multiprocessing
 import os
 import random
 import signal
@@ -23,28 +20,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 STUDY = "risk"
 SIZES = ("--n", "60", "--p", "30", "--n-iter", "20", "--reps")
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 #: When a kill comes, and how often of all.
 MOMENTS = {"starting": 10, "any time": 25, "writing": 30, "tables": 20, "worker": 15}
-#: What a study imports: done once, in the process that the others are forked from.
-IMPORTED = (
-    "joblib",
-    "matplotlib.backends.backend_agg",
-    "matplotlib.backends.backend_pdf",
-    "matplotlib.pyplot",
-    "PIL.PngImagePlugin",
-    "pyarrow.dataset",
-    "pyarrow.parquet",
-    "scipy.stats",
-    "steinpath.app.cli",
-    "steinpath.study",
-)
 #: A study that says nothing for so long hangs.
 PATIENCE = 300.0
 
@@ -57,7 +40,7 @@ class Kill(NamedTuple):
     group: bool
     step: int
 
-    def __str__(self) -> str:
+    def __str__(self):
         if self.moment == "worker":
             return f"{self.number.name} to a worker"
         return f"{self.number.name} to the {'group' if self.group else 'process'}, {self.moment}"
@@ -67,230 +50,134 @@ class Difference(Exception):
     """A killed study did not come to the same end."""
 
 
-# ------------------------------------------------------------------------------------------------
-# Runs of the command
-# ------------------------------------------------------------------------------------------------
-
-
-def _forked(arguments: Sequence[str], log: str, kill: Kill | None) -> None:
-    """Run the command in this process, which was forked after all imports."""
-    os.setsid()
-    target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    os.dup2(target, 1)
-    os.dup2(target, 2)
-    if kill is not None:
-        sys.addaudithook(_at_step(kill))
-    from steinpath.app.cli import main
-
-    sys.argv = ["steinpath", *arguments]
-    main(list(arguments))
-
-
-def _at_step(kill: Kill) -> Callable[[str, tuple[Any, ...]], None]:
-    """Return a hook that kills this process at one of the steps by which files are written."""
+def run_and_kill_oneself(moment, number, group, step, *arguments):
+    """Run the command, and kill this process at one of the steps by which files are written."""
     from steinpath._support.files import PARTIAL
+    from steinpath.app.cli import main
 
     seen = 0
 
-    def hook(event: str, values: tuple[Any, ...]) -> None:
+    def hook(event, values):
         nonlocal seen
         if event not in ("open", "os.rename", "os.remove"):
             return
         file = Path(str(values[0]))
         tables = file.parent.name == STUDY and not file.name.startswith("manifest")
-        wanted = file.name.endswith(PARTIAL) and tables == (kill.moment == "tables")
+        wanted = file.name.endswith(PARTIAL) and tables == (moment == "tables")
         seen += wanted
-        if wanted and seen == kill.step:
-            (os.killpg if kill.group else os.kill)(os.getpid(), kill.number)
+        if wanted and seen == int(step):
+            (os.killpg if group == "True" else os.kill)(os.getpid(), int(number))
 
-    return hook
-
-
-class Run:
-    """A run of the command, forked or in an interpreter of its own."""
-
-    def __init__(self, arguments: Sequence[str], log: Path, *, fork: bool, kill: Kill | None):
-        self.log, self._forked, self._own = log, None, None
-        if fork:
-            context = multiprocessing.get_context("forkserver")
-            self._forked = context.Process(target=_forked, args=(arguments, str(log), kill))
-            self._forked.start()
-            self.pid = self._forked.pid or 0
-        else:
-            with open(log, "w") as output:
-                self._own = subprocess.Popen(
-                    [sys.executable, "-m", "steinpath", *arguments],
-                    stdout=output,
-                    stderr=output,
-                    start_new_session=True,
-                )
-            self.pid = self._own.pid
-
-    def code(self) -> int | None:
-        """Exit code, negative for a signal; None while it runs."""
-        if self._own is not None:
-            return self._own.poll()
-        assert self._forked is not None
-        return self._forked.exitcode
-
-    def wait(self, seconds: float = PATIENCE) -> bool:
-        """Wait for the end, for a time; return whether it came."""
-        if self._own is not None:
-            try:
-                self._own.wait(seconds)
-            except subprocess.TimeoutExpired:
-                return False
-            return True
-        assert self._forked is not None
-        self._forked.join(seconds)
-        return self._forked.exitcode is not None
-
-    def send(self, number: signal.Signals, group: bool) -> bool:
-        """Send a signal; return whether there was anybody to receive it."""
-        if self.code() is not None:
-            return False
-        try:
-            (os.killpg if group else os.kill)(self.pid, number)
-        except ProcessLookupError:  # it has no group of its own yet
-            os.kill(self.pid, number)
-        return True
-
-    def workers(self) -> list[int]:
-        """Processes that it has started."""
-        found = []
-        for place in Path("/proc").glob("[0-9]*/stat"):
-            try:
-                fields = place.read_text().rpartition(")")[2].split()
-            except OSError:  # gone meanwhile
-                continue
-            if int(fields[1]) == self.pid and fields[0] != "Z":
-                found.append(int(place.parent.name))
-        return found
-
-    def said(self) -> str:
-        """All it has printed."""
-        return self.log.read_text(errors="replace")
-
-
-# ------------------------------------------------------------------------------------------------
-# Kills
-# ------------------------------------------------------------------------------------------------
+    sys.addaudithook(hook)
+    sys.argv = ["steinpath", *arguments]
+    main(list(arguments))
 
 
 class Killer:
-    """Kills studies, and compares what becomes of them with one that nothing disturbed.
+    """Kills studies in a folder, and compares them with one that nothing disturbed."""
 
-    Parameters
-    ----------
-    folder : Path
-        Where the studies go.
-    reps : int
-        Replications of each of their settings.
-    seed : int
-        Of the moments and signals.
-    """
-
-    def __init__(self, folder: Path, reps: int, seed: int):
+    def __init__(self, folder, reps, seed):
         self.folder, self.reps = folder, reps
         self.rng = random.Random(seed)
-        self.done: Counter[str] = Counter()
+        self.done = Counter()
         self.late = self.survived = self.studies = 0
         self.reference = folder / "undisturbed"
         start = time.monotonic()
-        run = self._run(self.reference)
-        if not run.wait() or run.code() != 0:
-            raise Difference(f"the undisturbed study failed: {run.said()[-2000:]}")
+        self._through(self.reference)
         self.seconds = time.monotonic() - start
-        self.total = len(_parts(self.reference))
 
-    def kill(self, count: int, moments: dict[str, int] = MOMENTS) -> None:
+    def kill(self, count, moments=MOMENTS):
         """Kill studies so many times, and let the last one come to its end."""
-        planned, late = iter(self._plan(count, moments)), 0
+        planned, late = iter(list(self._plan(count, moments))), 0
         kill = next(planned, None)
         while kill is not None:
             self.studies += 1
             out = self.folder / f"study-{self.studies}"
             finished = False
             while not finished:
-                finished, hit = (
-                    self._killed(out, kill, late) if kill else (self._through(out), False)
-                )
+                if kill is None:
+                    self._through(out)
+                    break
+                finished, hit = self._killed(out, kill, late)
+                self.survived += hit and finished
+                late = 0 if hit else late + 1
+                self.late += not hit
+                if late > 3:
+                    raise Difference(f"{kill}: nothing came of it, {late} times")
                 if hit:
                     self.done[str(kill)] += 1
                     kill = next(planned, None)
-                    said = "" if kill is None else f", next {kill}"
-                    print(f"{self.done.total()} kills, {len(_parts(out))} parts{said}", flush=True)
-                late = 0 if hit or kill is None else late + 1
-                self.late += late > 0
-                if late > 3:
-                    raise Difference(f"{kill}: nothing came of it, {late} times")
-                self.survived += hit and finished
+                    print(f"{self.done.total()} kills, {len(_parts(out))} parts", flush=True)
             self._compare(out)
 
-    def _plan(self, count: int, moments: dict[str, int]) -> list[Kill]:
-        names = self.rng.choices(list(moments), list(moments.values()), k=count)
-        kills = []
-        for moment in names:
+    def _plan(self, count, moments):
+        for moment in self.rng.choices(list(moments), list(moments.values()), k=count):
             number = self.rng.choice(SIGNALS)
             if moment == "worker" and number == signal.SIGINT:  # which they leave to their parent
                 number = signal.SIGKILL
             # a file is opened once or twice, renamed and seen to be gone
             step = self.rng.randint(1, 30)
-            kills.append(Kill(moment, number, self.rng.random() < 0.5, step))
-        return kills
+            yield Kill(moment, number, self.rng.random() < 0.5, step)
 
-    def _run(self, out: Path, *, kill: Kill | None = None) -> Run:
+    def _start(self, out, kill=None):
         moment = kill.moment if kill else ""
         jobs = "2" if moment == "worker" else "1"
         arguments = ["study", STUDY, *SIZES, str(self.reps), "--jobs", jobs, "--out", str(out)]
-        fork = moment not in ("starting", "worker")
-        at_step = kill if moment in ("writing", "tables") else None
-        return Run(arguments, self.folder / "log", fork=fork, kill=at_step)
+        command = [sys.executable, "-m", "steinpath"]
+        if moment in ("writing", "tables"):
+            own = (moment, int(kill.number), kill.group, kill.step)
+            command = [sys.executable, __file__, "itself", *map(str, own)]
+        with open(self.folder / "log", "w") as log:
+            return subprocess.Popen(
+                [*command, *arguments], stdout=log, stderr=log, start_new_session=True
+            )
 
-    def _through(self, out: Path) -> bool:
+    def _said(self):
+        return (self.folder / "log").read_text(errors="replace")[-2000:]
+
+    def _through(self, out):
         """Let a study come to its end."""
-        run = self._run(out)
-        if not run.wait() or run.code() != 0:
-            raise Difference(f"{out} was not finished: {run.code()}, {run.said()[-2000:]}")
-        return True
+        code = self._start(out).wait(PATIENCE)
+        if code != 0:
+            raise Difference(f"{out} was not finished: {code}, {self._said()}")
 
-    def _killed(self, out: Path, kill: Kill, late: int) -> tuple[bool, bool]:
+    def _killed(self, out, kill, late):
         """Run and kill a study; return whether it was finished, and whether it was hit.
 
         A kill that came too ``late`` so many times before comes the sooner.
         """
         before = _parts(out)
-        run = self._run(out, kill=kill)
+        process = self._start(out, kill)
         hit = False
-        if kill.moment in ("writing", "tables"):  # it kills itself
-            run.wait()
-            hit = run.code() != 0
-        elif kill.moment == "worker":
-            while run.code() is None and len(_parts(out)) <= len(before):
+        if kill.moment == "worker":
+            while process.poll() is None and len(_parts(out)) <= len(before):
                 time.sleep(0.001)
-            if workers := run.workers():
+            if workers := _workers(process.pid):
                 os.kill(self.rng.choice(workers), kill.number)
                 hit = True
-        else:
+        elif kill.moment not in ("writing", "tables"):
             longest = self.seconds if kill.moment == "any time" else 2.0
-            run.wait(self.rng.uniform(0, longest / 2**late))
-            hit = run.send(kill.number, kill.group)
-        if not run.wait():
-            raise Difference(f"{kill}: it hangs; {run.said()[-2000:]}")
-        self._look(out, kill, run, before)
-        return run.code() == 0, hit
+            time.sleep(self.rng.uniform(0, longest / 2**late))
+            hit = process.poll() is None
+            if hit:
+                (os.killpg if kill.group else os.kill)(process.pid, kill.number)
+        try:
+            code = process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise Difference(f"{kill}: it hangs; {self._said()}") from None
+        self._look(out, kill, code, before)
+        return code == 0, hit or (kill.moment in ("writing", "tables") and code != 0)
 
-    def _look(self, out: Path, kill: Kill, run: Run, before: set[str]) -> None:
+    def _look(self, out, kill, code, before):
         """Look at what a kill has left behind."""
-        code, said = run.code(), run.said()
         codes = {0, 130, -kill.number} if kill.moment != "worker" else {0}
-        if kill.moment == "starting":  # nothing of ours is there yet to catch it
-            codes.add(1)
+        if kill.moment in ("starting", "any time"):
+            codes.add(1)  # while Python starts, nothing of ours is there yet to catch a signal
         # joblib's own watchman may be the worker that is lost, and the next one is surprised
-        elif kill.moment != "worker" and "Traceback" in said:
-            raise Difference(f"{kill}: a traceback; {said[-2000:]}")
+        elif kill.moment != "worker" and "Traceback" in self._said():
+            raise Difference(f"{kill}: a traceback; {self._said()}")
         if code not in codes:
-            raise Difference(f"{kill}: exit code {code}; {said[-2000:]}")
+            raise Difference(f"{kill}: exit code {code}; {self._said()}")
         parts = _parts(out)
         if before - parts:
             raise Difference(f"{kill}: finished replications are lost: {before - parts}")
@@ -298,7 +185,7 @@ class Killer:
             if _columns(out, name) != _columns(self.reference, name):
                 raise Difference(f"{kill}: {name} is not what it should be")
 
-    def _compare(self, out: Path) -> None:
+    def _compare(self, out):
         """Compare all files of a finished study with those of the undisturbed one."""
         if _parts(out) != _parts(self.reference):
             raise Difference(f"{out} has other parts than {self.reference}")
@@ -313,11 +200,24 @@ class Killer:
             raise Difference(f"{out}'s last run is noted as {runs[-1]['ended']}")
 
 
-def _parts(out: Path) -> set[str]:
+def _workers(pid):
+    """Return the processes that a process has started."""
+    workers = []
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = place.read_text().rpartition(")")[2].split()
+        except OSError:  # gone meanwhile
+            continue
+        if int(fields[1]) == pid and fields[0] != "Z":
+            workers.append(int(place.parent.name))
+    return workers
+
+
+def _parts(out):
     return {file.name for file in out.glob("parts/*.parquet")}
 
 
-def _columns(out: Path, name: str) -> dict[str, bytes]:
+def _columns(out, name):
     """Return the columns of a replication, bit for bit."""
     import pyarrow.parquet
 
@@ -325,33 +225,26 @@ def _columns(out: Path, name: str) -> dict[str, bytes]:
     return {column: table[column].to_numpy().tobytes() for column in table.column_names}
 
 
-def _outputs(out: Path) -> dict[str, bytes]:
+def _outputs(out):
     """Return all that a study has written, but for the notes of its runs."""
-    return {
-        str(file.relative_to(out)): file.read_bytes()
-        for file in (out / STUDY).rglob("*")
-        if file.name != "manifest.json"
-    }
+    files = [file for file in (out / STUDY).rglob("*") if file.name != "manifest.json"]
+    return {str(file.relative_to(out)): file.read_bytes() for file in files}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main():
     """Kill studies as the command line says; return the exit code."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--reps", type=int, default=6, help="replications of each setting")
-    parser.add_argument("--out", type=Path, help="folder; a new one that is removed by default")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
     # a shell's background jobs are deaf to Ctrl-C, and so would be all that they start
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    multiprocessing.set_forkserver_preload(list(IMPORTED))
     start = time.monotonic()
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = options.out or Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
         try:
-            killer = Killer(folder, options.reps, options.seed)
+            killer = Killer(Path(folder), options.reps, options.seed)
             killer.kill(options.kills)
         except Difference as difference:
             print(f"Different: {difference}")
@@ -359,13 +252,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for what, count in sorted(killer.done.items()):
         print(f"{count:4d} × {what}")
     print(
-        f"{killer.done.total()} kills of {killer.studies} studies of {killer.total} replications, "
-        f"each resumed to its end: all tables, figures and replications are those of the "
-        f"undisturbed study to the last bit ({killer.survived} kills did not keep a study from "
-        f"its end, {killer.late} more came after it; {time.monotonic() - start:.0f} s)"
+        f"{killer.done.total()} kills of {killer.studies} studies, each resumed to its end: all "
+        f"tables, figures and replications are those of the undisturbed study to the last bit "
+        f"({killer.survived} kills did not keep a study from its end, {killer.late} more came "
+        f"after it; {time.monotonic() - start:.0f} s)"
     )
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if sys.argv[1:2] == ["itself"]:
+        run_and_kill_oneself(*sys.argv[2:])
+    else:
+        sys.exit(main())

@@ -11,7 +11,6 @@ from pathlib import Path
 import matplotlib
 import pytest
 
-import steinpath as sp
 from commands import COMMAND, call, houses, write
 from steinpath import plots
 from steinpath._support.files import write_text
@@ -40,11 +39,6 @@ def contents(folder):
         for file in Path(folder).rglob("*")
         if file.is_file() and file.name not in ("manifest.json", "filler")
     }
-
-
-# ------------------------------------------------------------------------------------------------
-# The command
-# ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -127,11 +121,6 @@ def test_an_output_that_takes_nothing(undisturbed):
     assert "Traceback" not in done.stderr
 
 
-# ------------------------------------------------------------------------------------------------
-# Files of the library
-# ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("ending", ["png", "pdf", "svg"])
 def test_a_figure_on_a_full_disk(tmp_path, ending):
     figure, ax = matplotlib.pyplot.subplots()
@@ -146,18 +135,6 @@ def test_a_figure_on_a_full_disk(tmp_path, ending):
         assert error.value.filename == str(file)
         assert list(tmp_path.iterdir()) == [file]
         assert file.read_bytes() == before
-
-
-def test_a_model_on_a_full_disk(undisturbed, tmp_path):
-    model = sp.load_model(undisturbed / "out" / "model.json")
-    with files_below(500), pytest.raises(OSError, match="File too large"):
-        sp.save_model(model, tmp_path / "model.json")
-    assert not list(tmp_path.iterdir())
-
-
-# ------------------------------------------------------------------------------------------------
-# Studies
-# ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

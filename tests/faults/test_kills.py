@@ -94,17 +94,15 @@ def test_a_fit_that_is_told_to_end_makes_do_with_what_is_finished(tmp_path, sign
     assert not list(tmp_path.glob("*-partial"))
 
 
-@pytest.mark.parametrize("reason", [KeyboardInterrupt, MemoryError, ValueError])
-def test_a_figure_that_is_cut_off_says_by_what(reason):
+def test_a_figure_that_is_cut_off_says_by_what():
     class Figure:
         def savefig(self, file, **options):
-            file.write(b"%PDF-1.4")
             try:
-                raise reason
+                raise KeyboardInterrupt
             finally:  # as Matplotlib's writer of PDF does
                 raise zlib.error("Error -2 while flushing: inconsistent stream state")
 
-    with pytest.raises(zlib.error if reason is ValueError else reason):
+    with pytest.raises(KeyboardInterrupt):
         drawn_as(Figure(), "pdf")
 
 

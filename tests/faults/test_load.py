@@ -10,7 +10,6 @@ import pytest
 import load
 import steinpath as sp
 from commands import call, write
-from steinpath._support.files import write_text, written
 
 EIGHT = range(8)
 
@@ -37,13 +36,6 @@ def often():
     sys.setswitchinterval(1e-5)
     yield
     sys.setswitchinterval(before)
-
-
-def test_the_eight_fits_tell_different_things(alone):
-    bits, _, told, said, _ = zip(*alone, strict=True)
-    assert len({each[1] for each in bits}) == len({tuple(each) for each in told}) == 8
-    assert len({each[0][0] for each in said}) == 8
-    assert all(len(each) == 1 for each in said)
 
 
 @pytest.mark.usefixtures("often")
@@ -84,21 +76,6 @@ def test_eight_commands_that_write_the_same_files(tmp_path, monkeypatch, eight_p
     for name in ("model.json", "risk.csv"):
         one, other = (tmp_path / folder / name for folder in ("alone", "together"))
         assert one.read_bytes() == other.read_bytes()
-
-
-# ------------------------------------------------------------------------------------------------
-# One file, several writers
-# ------------------------------------------------------------------------------------------------
-
-
-def test_two_writers_of_a_file_do_not_share_what_they_write_to(tmp_path):
-    file = tmp_path / "table.csv"
-    with written(file) as one:
-        one.write_text("of the first, and longer\n")
-        write_text(file, "of the second\n")
-        assert file.read_text() == "of the second\n"
-    assert file.read_text() == "of the first, and longer\n"
-    assert list(tmp_path.iterdir()) == [file]
 
 
 @pytest.mark.usefixtures("often")

@@ -68,14 +68,3 @@ def test_a_study_that_itself_has_no_memory_left_says_what_to_do(tmp_path, monkey
     assert line.startswith("Error: not enough memory. Finished replications are kept:")
     assert "run the same command again with fewer --jobs" in line
     assert len(part_files(tmp_path)) == 16
-
-
-def test_a_library_that_does_not_fit_into_memory_is_not_said_to_be_missing(tmp_path, monkeypatch):
-    def unreadable(folder, exhibits):
-        raise ImportError("lib[1].so: failed to map segment from shared object")
-
-    monkeypatch.setattr(runner, "write_figures", unreadable)
-    size = ["--n=40", "--p=20", "--n-iter=5", "--reps=2", "--jobs=1"]
-    said = " ".join(call("study", "risk", *size, "--out", tmp_path).stdout.split())
-    assert "No figures: lib[1].so: failed to map segment from shared object; use --redraw" in said
-    assert (tmp_path / "risk" / "summary.csv").exists()

@@ -128,30 +128,12 @@ def test_all_studies_run_at_tiny_sizes(tmp_path, monkeypatch):
         assert list((tmp_path / name).glob("*.pdf")), name
 
 
-def test_redraw_does_nothing_else(tmp_path, monkeypatch):
-    calls = Calls(monkeypatch)
-    result = study("risk", *TINY, "--redraw", "--out", tmp_path)
-    assert result.exit_code == 0, result.output
-    assert "0 of 16 replications finished." in result.output
-    assert not calls.jobs
-
-
 def test_errors_take_a_line_and_no_traceback(tmp_path):
     (tmp_path / "risk").write_text("mine")
     result = study("risk", *TINY, "--jobs", 1, "--out", tmp_path)
     assert result.exit_code == 1
     assert isinstance(result.exception, SystemExit)
     assert result.output.startswith("Error: cannot write ")
-
-
-def test_a_cluster_where_nobody_listens(tmp_path):
-    dask = pytest.importorskip("dask")
-    pytest.importorskip("distributed")
-    with dask.config.set({"distributed.comm.timeouts.connect": "500ms"}):
-        result = study("risk", *TINY, "--cluster", "tcp://127.0.0.1:9", "--out", tmp_path)
-    assert result.exit_code == 1
-    [line] = [line for line in result.output.splitlines() if line]
-    assert line.startswith("Error: no workers at tcp://127.0.0.1:9: ")
 
 
 # ------------------------------------------------------------------------------------------------
@@ -260,14 +242,3 @@ def test_stopped_it_says_that_what_is_finished_is_kept(tmp_path, commands, numbe
     assert 1 <= len(part_files(out)) < 800
     [run] = json.loads((out / "risk" / "manifest.json").read_text())["runs"]
     assert run["ended"].startswith("KeyboardInterrupt")
-
-
-def test_a_scheduler_file_that_is_not_there_is_not_waited_for(tmp_path, commands):
-    pytest.importorskip("distributed")
-    process = commands.start(
-        "--cluster", str(tmp_path / "scheduler.json"), reps=2, out=tmp_path / "out"
-    )
-    assert process.wait(timeout=30) == 1
-    [line] = commands.said()[1].splitlines()
-    assert line.startswith("Error: ")
-    assert "scheduler.json" in line

@@ -11,7 +11,6 @@ import pytest
 from scipy import stats
 
 from steinpath.study import STUDIES, Sizes, run_study
-from steinpath.study._paths import slope
 from steinpath.study._replicate import WATCHED, replicate
 from steinpath.study._scenarios import SCENARIOS
 from steinpath.study._settings import ALGORITHM, PAIRS, Configuration, interval_times, pair_title
@@ -330,22 +329,6 @@ def test_summary_of_risk():
             assert row["reps"] == 5
 
 
-def test_an_error_that_all_iterates_share_is_not_one_between_them():
-    config = Configuration("lad", "ridge", 40, 8, 3, ("tilde", "hat"), "gaussian", "t2")
-    truth = np.arange(8.0).reshape(2, 4)
-    columns = {
-        "truth": truth,
-        "train": truth,
-        "tilde": truth + 1,
-        "hat": truth + np.array([0, 1, -2, 0]),
-    }
-    shared, own = STUDIES["risk"].summary({config: columns})
-    assert (shared["within 2 s.e."], shared["centred"], shared["worst bias"]) == (0, 1, 0)
-    assert own["within 2 s.e."] == 1 / 2
-    assert own["centred"] == 1 / 3
-    assert (own["worst bias"], own["at"], own["its s.e."]) == (-2, 2, 0)
-
-
 # ------------------------------------------------------------------------------------------------
 # Universality
 # ------------------------------------------------------------------------------------------------
@@ -382,53 +365,9 @@ def test_summary_of_universality():
             assert row["largest, %"] == pytest.approx(100 * relative)
 
 
-def test_pairs_show_what_bands_cannot():
-    gaussian = Configuration("lad", "ridge", 40, 8, 4, ("tilde", "hat"), "gaussian", "t2")
-    rng = np.random.default_rng(0)
-    shared = 10 + rng.standard_normal((50, 1)) + np.zeros(5)
-    little = 0.01 * rng.standard_normal((50, 5))
-    results = {
-        gaussian: dict.fromkeys(("truth", "tilde", "hat"), shared),
-        replace(gaussian, rows="uniform"): {
-            "truth": shared + 0.05 + little,
-            "tilde": shared + little - little.mean(axis=0),
-            "hat": 3 * shared,
-        },
-    }
-    truth, tilde, hat = STUDIES["universality"].summary(results)
-    key = "paired difference within 2 s.e."
-    assert (truth["bands overlap"], truth[key]) == (1, 0)
-    assert (tilde["bands overlap"], tilde[key]) == (1, 1)
-    assert (hat["bands overlap"], hat[key]) == (0, 0)
-    assert hat["largest, %"] == pytest.approx(200)
-
-
 # ------------------------------------------------------------------------------------------------
 # Rates
 # ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("exponent", [-0.5, -0.25, 0.0, -1.3])
-def test_the_slope_of_a_power_law_is_its_exponent(exponent):
-    n = np.array([250, 500, 1000, 4000])
-    found, error = slope(n, 3.0 * n**exponent, 0 * n)
-    assert found == pytest.approx(exponent)
-    assert error == 0
-
-
-def test_the_standard_error_of_a_slope_is_that_of_simulation():
-    n, reps = np.array([250, 500, 1000, 2000, 8000]), 60
-    rng = np.random.default_rng(0)
-    slopes, errors = [], []
-    for _ in range(1500):
-        # means of |N(0, n^-1)|, more uncertain for some n than for others
-        sample = np.abs(rng.standard_normal((reps, len(n)))) ** [1, 1, 2, 1, 3] * n**-0.5
-        found, error = slope(n, sample.mean(axis=0), stats.sem(sample))
-        slopes.append(found)
-        errors.append(error)
-    assert np.mean(errors) == pytest.approx(np.std(slopes), rel=0.1)
-    expected = np.polyfit(np.log(n), np.log(sample.mean(axis=0)), 1)[0]
-    assert slopes[-1] == pytest.approx(expected)
 
 
 def power_laws(sizes, exponents, noise=0.0):
@@ -512,29 +451,6 @@ def test_regret_by_hand():
 # ------------------------------------------------------------------------------------------------
 # Coverage
 # ------------------------------------------------------------------------------------------------
-
-
-def test_coverage_of_exactly_normal_errors():
-    sizes = Sizes(reps=400, n=(40,), p=(8,), iters=100)
-    config = STUDIES["coverage"].plan(sizes)[0]
-    rng = np.random.default_rng(0)
-    columns = made_up(config, sizes.reps, rng)
-    nominal = math.erf(math.sqrt(2))
-    scales = {"tilde": 1.0, "hat": 2.0, "audited": 0.0}
-    for way, scale in scales.items():
-        error = rng.standard_normal(columns["truth"].shape) * columns[f"{way}_stderr"]
-        columns[way] = columns["truth"] + scale * error
-    summary = STUDIES["coverage"].summary({config: columns})
-    draws = columns["truth"].size
-    expected = {"tilde": nominal, "hat": math.erf(1 / math.sqrt(2)), "audited": 1.0}
-    for way, share in expected.items():
-        (row,) = rows_of(summary, estimate=NAMES[way])
-        tolerance = 4.5 * math.sqrt(share * (1 - share) / draws)
-        assert row["all iterates"] == pytest.approx(share, abs=tolerance + 1e-12)
-    (exhibit,) = STUDIES["coverage"].exhibits({config: columns})
-    share = column(exhibit.table, "tilde")
-    assert share.mean() == pytest.approx(rows_of(summary, estimate="R̃")[0]["all iterates"])
-    assert share.std() == pytest.approx(math.sqrt(nominal * (1 - nominal) / 400), rel=0.3)
 
 
 def test_coverage_one_by_one():
