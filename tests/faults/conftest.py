@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 for _folder in ("app/cli", "study"):
-    sys.path.append(str(Path(__file__).parents[1] / _folder))
+    # first, so that another folder's `conftest` is found before this one
+    sys.path.insert(0, str(Path(__file__).parents[1] / _folder))
 
 
 class Disk:
