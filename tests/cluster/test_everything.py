@@ -1,6 +1,7 @@
 """Designs in blocks support what designs in memory do, with the same results for a seed."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -206,7 +207,7 @@ def test_sessions_lost_in_a_tuning_and_after_it():
     assert carrier.restarts == 3
     for _ in range(2):
         carrier.lose = {0: (1, carrier.rounds + 30), 2: (1, carrier.rounds + 1)}
-        assert_close(tuning.adjust_for_selection().value, whole.chosen.value)
+        assert_close(replace(tuning).chosen.value, whole.chosen.value)
     carrier.lose = {1: (1, 0)}
     assert_same_tuning(tuning, whole, X)
     assert carrier.restarts == 8

@@ -87,8 +87,8 @@ def methods(name):
 
 # Methods for other parts of the package.
 INTERNAL = {
-    *("above_level", "adjust_for_selection", "but", "encode", "end_of_grid", "facts", "fit_facts"),
-    *("from_json", "models_without", "objective_at", "on", "products_at", "refuse_weights"),
+    *("above_level", "but", "encode", "end_of_grid", "facts", "fit_facts"),
+    *("from_json", "objective_at", "on", "products_at", "refuse_weights"),
     "to_json",
 }
 

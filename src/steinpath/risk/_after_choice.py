@@ -182,8 +182,11 @@ def risk_after_choice(
     """
     rng, groups = np.random.default_rng([seed, 1]), options.groups
     fixed = len(risks) == 1 and selection_rule.iterate is not None
-    length = _length(risks, best, selection_rule, batch.n_samples)
-    splits, members, runs = _plan(batch, risks, best, selection_rule, options, length, rng)
+    order = _candidates(risks, best, selection_rule, batch.n_samples)
+    last = max(_iterate(risks[k], selection_rule) for k in order)
+    length = min(2 * last, risks[0].path.n_iter) + 1
+    room = _room(batch, risks, options) // length
+    splits, members, runs = _plan(batch, options, order, min(_FEWEST, len(risks)), room, rng)
     selection_rule = selection_rule.among(members)
     unadjusted = risks[best[0]]
     value, stderr = float(unadjusted.values[best[1]]), float(unadjusted.stderr[best[1]])
@@ -259,32 +262,20 @@ def _losses_of(risk: Risk, predictions: np.ndarray) -> np.ndarray:
     return to_numpy(observation_losses(risk.criterion, path.response, less)).T.astype(float)
 
 
-def _length(
-    risks: Sequence[Risk], best: tuple[int, int], selection_rule: SelectionRule, n: int
-) -> int:
-    """Return the number of iterations among which the selection is repeated."""
-    order = _candidates(risks, best, selection_rule, n)
-    last = max(_iterate(risks[k], selection_rule) for k in order)
-    return min(2 * last, risks[0].path.n_iter) + 1
-
-
 def _plan(
     batch: Batch,
-    risks: Sequence[Risk],
-    best: tuple[int, int],
-    selection_rule: SelectionRule,
     options: RiskOptions,
-    length: int,
+    order: np.ndarray,
+    fewest: int,
+    room: int,
     rng: np.random.Generator,
 ) -> tuple[Splits, np.ndarray, InnerRuns | None]:
     """Return splits, and the penalties and the runs with which the selection is repeated.
 
-    There are no runs if they are too expensive or not possible.
+    There are at least ``fewest`` of the candidates ``order``, and room for so many runs of one
+    penalty. There are no runs if they are too expensive or not possible.
     """
     n, p = batch.data.design.whole_shape
-    order = _candidates(risks, best, selection_rule, n)
-    room = _room(batch, risks, options) // length
-    fewest = min(_FEWEST, len(risks))
     plans = []
     for count in _FOLDS if options.cv is None else (n_folds(batch, options),):
         count = min(count, options.units(n))

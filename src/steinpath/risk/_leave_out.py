@@ -174,9 +174,7 @@ def leave_out(
     return path.design.over_rows(result)
 
 
-# ------------------------------------------------------------------------------------------------
-# Cross-validation of whole paths
-# ------------------------------------------------------------------------------------------------
+# ----- Cross-validation of whole paths -----
 
 
 class FoldRuns:

@@ -61,9 +61,7 @@ _FEW_GROUPS = 30
 _CACHED = 2**19
 
 
-# ------------------------------------------------------------------------------------------------
-# Predictions and their scores
-# ------------------------------------------------------------------------------------------------
+# ----- Predictions and their scores -----
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,9 +194,7 @@ def noise_allowed(stderr: Array) -> float:
     return float(stderr) / 4
 
 
-# ------------------------------------------------------------------------------------------------
-# Corrections
-# ------------------------------------------------------------------------------------------------
+# ----- Corrections -----
 
 
 def compressed(options: Sequence[ResolvedOptions], batch: Batch) -> list[Estimate]:
@@ -269,17 +265,14 @@ def _spectral(options: ResolvedOptions) -> Estimate:
     return score(options, Predictions(path, corrections=corrections))
 
 
-def _exact(options: ResolvedOptions) -> Estimate:
-    how = options.moments, "exact", 1, options.row_squares, options.rng
-    matrices = compute_matrices(options.path, *how)
-    return score(options, Predictions(options.path, matrices.corrected(options.path)))
-
-
-def _hutchinson(options: ResolvedOptions) -> Estimate:
-    path, m = options.path, options.n_probes or _HUTCHINSON
-    how = options.moments, "hutchinson", m, options.row_squares, options.rng
+def _traces(options: ResolvedOptions, method: str) -> Estimate:
+    """Correct by the paper's traces, "exact" or by "hutchinson"."""
+    path, m = options.path, 0 if method == "exact" else options.n_probes or _HUTCHINSON
+    how = options.moments, method, max(m, 1), options.row_squares, options.rng
     matrices = compute_matrices(path, *how)
     estimate = score(options, Predictions(path, matrices.corrected(path)), m)
+    if not m:
+        return estimate
     if m == 1:
         noise = 0 * estimate.values + math.inf
     else:  # jackknife over the probes
@@ -289,9 +282,7 @@ def _hutchinson(options: ResolvedOptions) -> Estimate:
     return estimate._replace(probe_stderr=noise)
 
 
-# ------------------------------------------------------------------------------------------------
-# Reruns
-# ------------------------------------------------------------------------------------------------
+# ----- Reruns -----
 
 
 def _loo(options: ResolvedOptions) -> Estimate:
@@ -403,36 +394,28 @@ def by_folds(
         if held_out.losses is None:
             estimates.append(score(own, predictions, held_out=held_out, train=train))
             continue
-        losses = held_out.losses - _baseline_of_tests(own, held_out)
+        losses = held_out.losses
+        if own.centered:
+            baseline = take(baseline_losses(own), own.path.design.places(held_out.rows)[1], axis=1)
+            losses = losses - baseline * like(held_out.sample.counts, losses)
         values, stderr = held_out.sample.mean_and_error(losses)
         values = values + held_out.optimism
         estimates.append(Estimate(predictions, values, stderr, 0 * values, 0, held_out, train))
     return estimates
 
 
-def _baseline_of_tests(options: ResolvedOptions, held_out: HeldOut) -> Array:
-    """Return the losses of the prediction 0 to be subtracted, summed over the tests of each row."""
-    if not options.centered:
-        return 0.0
-    design, losses = options.path.design, baseline_losses(options)
-    losses = take(losses, design.places(held_out.rows)[1], axis=1)
-    return losses * like(held_out.sample.counts, losses)
-
-
 #: Methods of `steinpath.estimate_risk` by name.
 METHODS: dict[str, Callable[[ResolvedOptions], Estimate]] = {
     "compressed": lambda options: compressed([options], Batch.of(options.path))[0],
     "spectral": _spectral,
-    "exact": _exact,
-    "hutchinson": _hutchinson,
+    "exact": lambda options: _traces(options, "exact"),
+    "hutchinson": lambda options: _traces(options, "hutchinson"),
     "loo": _loo,
     "folds": lambda options: by_folds([options], Batch.of(options.path))[0],
 }
 
 
-# ------------------------------------------------------------------------------------------------
-# Members that are estimated together
-# ------------------------------------------------------------------------------------------------
+# ----- Members that are estimated together -----
 
 
 def portions(batch: Batch, options: RiskOptions) -> list[list[int]]:
@@ -470,9 +453,7 @@ def _in_portions(count: int, width: int) -> list[list[int]]:
     return [list(range(k, min(k + width, count))) for k in range(0, count, width)]
 
 
-# ------------------------------------------------------------------------------------------------
-# Selection of a method by its expected run time and accuracy
-# ------------------------------------------------------------------------------------------------
+# ----- Selection of a method by its expected run time and accuracy -----
 
 
 def cheapest(options: ResolvedOptions, audited: int = 0) -> str:

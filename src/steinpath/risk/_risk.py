@@ -318,10 +318,9 @@ class Risk:
         return line_chart(times, lines, x_label=x_label, marked=marked, errors=self.stderr)
 
     def __repr__(self) -> str:
-        best = self.best_iter
         return (
             f"<Risk ({self.test_loss}, {self.method}) of {self.values.shape[0]} iterates: best is "
-            f"{best} with {with_error(float(self.values[best]), float(self.stderr[best]))}>"
+            f"{self.best_iter} with {self._at_best()}>"
         )
 
 
@@ -331,11 +330,10 @@ def compare_risks(first: Risk, t1: int, second: Risk, t2: int) -> tuple[float, f
     for name, t, risk in (("t1", t1, first), ("t2", t2, second)):
         sides.append((check_count(name, t, low=0, high=risk.values.shape[0] - 1), risk))
     with np.errstate(over="ignore", invalid="ignore"):
+        predicted = [(risk, risk.predictions.of(slice(t, t + 1))) for t, risk in sides]
         one, other = (
-            observation_losses(
-                risk.criterion, risk.path.response, risk.predictions.of(slice(t, t + 1))
-            )
-            for t, risk in sides
+            observation_losses(risk.criterion, risk.path.response, values)
+            for risk, values in predicted
         )
         gaps, counts = one - other, np.ones(first.path.n_samples)
         for risk in (first, second):

@@ -255,8 +255,8 @@ def start_all(
     """Return runs of all penalties, at iteration 0."""
     penalties = [make_penalty(penalty, lam) for lam in lams]
     first, *others = penalties
-    for each in penalties:
-        data.own(each).check_size(data.design.shape[1])
+    for member in penalties:
+        data.own(member).check_size(data.design.shape[1])
     return start(data, first.beside(others), algorithm, len(lams))
 
 
@@ -299,19 +299,20 @@ class Search:
         else:
             horizons, stop = [given], "n_iter"
         known, risks = self.batch.n_iter, list[Risk]()  # from a warm start, and from the last round
-        for horizon in [each for each in horizons if each >= known] or [known]:
+        for horizon in [length for length in horizons if length >= known] or [known]:
             before = self.batch
             self._extend(horizon, watch)
-            found, interrupted = self._rough_estimates()
-            if len(found) < len(risks):  # earlier estimates of all are better than these of some
+            rough, interrupted = self._rough_estimates()
+            if len(rough) < len(risks):  # earlier estimates of all are better than these of some
                 self.batch, stop = before, "interrupted"
                 break
-            risks = found
+            risks = rough
             self._tell("best estimated risk so far", risks)
             if interrupted or self.batch.n_iter < horizon:
                 stop = "interrupted"
                 break
-            if given is None and not may_still_improve(risks, self._last(risks)):
+            last = None if self.iterate is None else self.batch.n_iter  # which will be selected
+            if given is None and not may_still_improve(risks, last):
                 stop = "risk"
                 break
         self._runs = {}
@@ -332,10 +333,6 @@ class Search:
         unseen = watch is None and listener.get() is None
         self.batch = run_all(batch, horizon, None if unseen else after)
 
-    def _last(self, risks: Sequence[Risk]) -> int | None:
-        """Return the iteration that will be selected, if that is the last."""
-        return None if self.iterate is None else risks[0].path.n_iter
-
     def _tell(self, what: str, risks: Sequence[Risk], best: tuple[int, int] | None = None) -> None:
         """Print the best model so far, if progress is printed."""
         if not isinstance(listener.get(), Lines):
@@ -344,10 +341,10 @@ class Search:
         if self.iterate is not None:  # which an interrupted run may not have reached
             last = risks[0].path.n_iter
             at = [min(self.iterate + (last + 1) * (self.iterate < 0), last)] * len(risks)
-        least = [float(each.values[t]) for each, t in zip(risks, at, strict=True)]
-        k, t = best or (int(np.argmin(least)), at[int(np.argmin(least))])
-        found = with_error(float(risks[k].values[t]), float(risks[k].stderr[t]))
-        tell(f"{what}: {found} (penalty {k + 1} of {len(risks)}, iteration {t})")
+        k = int(np.argmin([float(risk.values[t]) for risk, t in zip(risks, at, strict=True)]))
+        k, t = best or (k, at[k])
+        value = with_error(float(risks[k].values[t]), float(risks[k].stderr[t]))
+        tell(f"{what}: {value} (penalty {k + 1} of {len(risks)}, iteration {t})")
 
     @property
     def _automatic(self) -> bool:
@@ -377,11 +374,9 @@ class Search:
         self._runs = {key: runs for key, runs in self._runs.items() if key in keys}
         for first in range(0, len(groups), threads):
             some = groups[first : first + threads]
-            estimate_part = partial(self._estimate_part, options)
-            found = [risk for part in in_threads(estimate_part, some, threads) for risk in part]
-            risks += found
-            stop = [done() for _ in found]
-            if any(stop):
+            parts = in_threads(partial(self._estimate_part, options), some, threads)
+            risks += [risk for part in parts for risk in part]
+            if any(done() for part in parts for _ in part):
                 return risks, True
         return risks, False
 
@@ -394,11 +389,11 @@ class Search:
             runs = self._runs.get(key) or fold_runs(options.resolved(part, rngs)[0], part)
             if not isinstance(batch, DeferredBatch):
                 self._runs[key] = runs
-        found = estimate_together(part, options, rngs, runs)
+        risks = estimate_together(part, options, rngs, runs)
         if isinstance(batch, DeferredBatch):  # so that nothing keeps the states in memory
-            pairs = zip(members, found, strict=True)
-            found = [risk.with_path(batch.keep(k, risk.path)) for k, risk in pairs]
-        return found
+            pairs = zip(members, risks, strict=True)
+            risks = [risk.with_path(batch.keep(k, risk.path)) for k, risk in pairs]
+        return risks
 
     def _settle(self, risks: list[Risk], stop: str) -> Tuning:
         """Estimate accurately the risks of the penalties that would be selected, and select."""
@@ -420,7 +415,8 @@ class Search:
         # an audit and more probes expose an estimate that is too small by chance
         efforts = [True, False] if audit or risks[0].method == "folds" else [False]
         lams = self.lams[: len(risks)]
-        left = [[] if _is_exact(risk, method, audit) else efforts[:] for risk in risks]
+        final = method == "folds" and not audit  # or leave-one-out: nothing is more accurate
+        left = [[] if final or risk.method == "loo" else efforts[:] for risk in risks]
         done, enough = begin("auditing the best", 0), False
         while True:
             iterates = [risk.best_iter if iterate is None else iterate for risk in risks]
@@ -464,8 +460,3 @@ def _raise_others(
 def _is_quiet(risk: Risk, t: int) -> bool:
     """Whether the Monte Carlo error is within the default tolerance of `estimate_risk`."""
     return noise_near(t, risk.probe_stderr) <= noise_allowed(risk.stderr[t])
-
-
-def _is_exact(risk: Risk, method: str, audit: int | str) -> bool:
-    """Whether the first estimate cannot be improved."""
-    return risk.method == "loo" or (method == "folds" and not audit)

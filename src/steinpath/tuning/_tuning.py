@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -147,7 +148,7 @@ class Tuning:
     def warnings(self) -> tuple[str, ...]:
         """Warnings about the estimated risk of the selected model."""
         k, t = self.best
-        return tuple(found.message for found in self.risks[k].diagnose(t) if found.warns)
+        return tuple(check.message for check in self.risks[k].diagnose(t) if check.warns)
 
     @property
     def still_falls(self) -> bool:
@@ -163,10 +164,6 @@ class Tuning:
     @cached_property
     def chosen(self) -> ChosenRisk:
         """Risk of the selected model, adjusted for selection, and out-of-fold predictions."""
-        return self.adjust_for_selection()
-
-    def adjust_for_selection(self) -> ChosenRisk:
-        """Estimate the risk of the selected model; `chosen` has the result, computed once."""
         chosen: ChosenRisk = self.path.design.on_blocks(_adjust_for_selection, self)
         return chosen
 
@@ -199,21 +196,14 @@ class Tuning:
                 "predictions are tuning.chosen.predictions"
             )
         alone = self.risks[self.best[0]].method == "loo" and self.chosen.groups is None
+        fit_models = partial(self.path.design.on_blocks, _models_without, self)
         return intervals_after_choice(
             self.chosen,
             to_numpy(self.path.y).astype(float),
             (to_numpy(self.coef).astype(float), self.intercept),
             symmetric=not isinstance(self.path.loss, Quantile),
-            models_without=self.models_without if alone else None,
+            models_without=fit_models if alone else None,
         )
-
-    def models_without(
-        self, members: Sequence[int], train: np.ndarray, at: Sequence[int]
-    ) -> LeftOutModels:
-        """Fit models to subsets of the rows: columns of ``train`` (n, K), at iterations ``at``."""
-        args = self, list(members), train, list(at)
-        models: LeftOutModels = self.path.design.on_blocks(_models_without, *args)
-        return models
 
     def predict(self, X: Any) -> Array:
         """Predict the responses of new rows with the selected model.
@@ -413,11 +403,10 @@ class Tuning:
         return fragment(f"Tuning of {len(self.lams)} penalties", facts, chart, along)
 
     def __repr__(self) -> str:
-        risk = self.risks[self.best[0]]
         return (
-            f"<Tuning ({risk.test_loss}) of {len(self.lams)} penalties and {risk.path.n_iter} "
-            f"iterations: selected iteration {self.best_iter} at lam = {self.best_lam:.4g}, "
-            f"estimated risk {self._adjusted()}>"
+            f"<Tuning ({self.risks[0].test_loss}) of {len(self.lams)} penalties and "
+            f"{self.path.n_iter} iterations: selected iteration {self.best_iter} at "
+            f"lam = {self.best_lam:.4g}, estimated risk {self._adjusted()}>"
         )
 
     def _few_threads(self) -> AbstractContextManager[None]:
@@ -447,5 +436,6 @@ def _adjust_for_selection(tuning: Tuning) -> ChosenRisk:
 def _models_without(
     tuning: Tuning, members: Sequence[int], train: np.ndarray, at: Sequence[int]
 ) -> LeftOutModels:
+    """Fit models to subsets of the rows: columns of ``train`` (n, K), at iterations ``at``."""
     with tuning._few_threads():
         return models_without(tuning.context.batch.unmoved().part(members), train, at)
