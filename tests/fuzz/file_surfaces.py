@@ -21,7 +21,7 @@ from datafiles import ODD_NAMES, DataFile, damaged, data_file
 from inputs import chance, mostly, one_of
 from outcomes import Finding, Refusal, check, check_finite, evaluate, refusal
 from steinpath._support.cells import missing, read_column, texts
-from steinpath.app.cli.options import loss_names, penalty_names
+from steinpath.app.cli.commands import loss_names, penalty_names
 from steinpath.app.models import load_model_file, save_model_file
 from steinpath.app.tables import FileFormat, read_table
 from steinpath.app.tables.table import plain

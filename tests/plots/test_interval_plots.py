@@ -5,7 +5,6 @@ import pytest
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
-import steinpath as sp
 from steinpath._support.charts import GREY, ORANGE
 from steinpath.inference._coefficient_intervals import CoefficientIntervals
 from steinpath.plots import plot_intervals
@@ -74,24 +73,12 @@ def test_the_smallest_p_values_are_drawn_where_there_are_many():
     assert "30%" in text
 
 
-def test_all_of_them_need_no_count():
-    ax = made(ESTIMATES[:4], ERRORS[:4]).plot()
-    assert " of " not in " ".join(each.get_text() for each in ax.texts).replace("rate", "")
-
-
 def test_names_are_labels_and_axes_may_be_given():
     figure = Figure()
     own = figure.add_subplot()
     intervals = made(ESTIMATES, ERRORS, names=("a", "b", "c", "d", "e"))
     assert plot_intervals(intervals, own) is own
     assert labels(own) == ["c", "a", "d", "b"]
-
-
-def test_the_rate_decides_the_colours():
-    for fdr in (0.01, 0.7):
-        intervals = made(ESTIMATES, ERRORS)
-        coloured = sum(to_rgba(bar[3]) == to_rgba(ORANGE) for bar in bars(intervals.plot(fdr=fdr)))
-        assert coloured == intervals.significant(fdr)[:4].sum()
 
 
 @pytest.mark.parametrize("most", [0, -1, 1.5])
@@ -103,10 +90,3 @@ def test_wrong_numbers(most):
 def test_nothing_to_draw():
     with pytest.raises(ValueError, match="no coefficient is identified"):
         made([1.0], [np.inf]).plot()
-
-
-def test_of_a_path():
-    X, y = sp.simulate.paper_model(60, noise="t2").sample(200, rng=0)
-    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.5), n_iter=10)
-    ax = sp.coefficient_intervals(path, rng=0).plot()
-    assert len(bars(ax)) == 40

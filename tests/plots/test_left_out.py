@@ -7,7 +7,6 @@ from sklearn.model_selection import TimeSeriesSplit
 
 import steinpath as sp
 from steinpath import plots
-from steinpath.plots._residuals import _frame_of
 
 
 @pytest.fixture(scope="module")
@@ -53,20 +52,6 @@ def test_the_histogram_has_every_row_and_the_quantiles(tuning):
     for label, share in (("central 50%", 0.25), ("central 90%", 0.05)):
         ends = spans[label].x0, spans[label].x1
         assert_allclose(ends, np.quantile(residuals, [share, 1 - share]))
-
-
-@pytest.mark.parametrize("far", [0.0, 1e6])
-def test_the_frame_holds_all_but_what_is_far_from_the_rest(far):
-    values = np.append(np.linspace(-1, 1, 100), [far, -far])
-    low, high = _frame_of(values)
-    assert -2 < low < -1
-    assert 1 < high < 2
-
-
-@pytest.mark.parametrize("value", [0.0, 3.0, -1e-9])
-def test_the_frame_of_a_single_value(value):
-    low, high = _frame_of(np.full(5, value))
-    assert low < value < high
 
 
 def test_rows_of_a_time_series_that_were_not_left_out_are_not_drawn():

@@ -17,7 +17,7 @@ import steinpath as sp
 from problems import draw
 from steinpath import plots
 from steinpath.app.fitted import Ranked
-from steinpath.plots._coefficients import shorten, spread
+from steinpath.plots._coefficients import shorten
 from steinpath.risk._diagnostics import Diagnostic
 
 
@@ -147,18 +147,6 @@ def test_the_legend_covers_no_curve(layout, risk):
 # ------------------------------------------------------------------------------------------------
 # The risk
 # ------------------------------------------------------------------------------------------------
-
-
-def test_plot_shows_the_curves():
-    X, y, _ = draw(60, 30)
-    risk = sp.estimate_risk(sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=10))
-    ax = risk.plot()
-    curves = {line.get_label(): line.get_ydata() for line in ax.lines}
-    assert_array_equal(curves["estimated risk"], risk.values)
-    assert_array_equal(curves["training error"], risk.train)
-    assert f"selected iteration {risk.best_iter}" in curves
-    assert "before audit correction" not in curves
-    assert risk.plot(ax) is ax
 
 
 def test_plot_shows_what_an_audit_repaired():
@@ -316,14 +304,6 @@ def test_wrong_coefficients_are_refused(risk):
         risk.path.plot(best=61)
     with pytest.raises(ValueError, match="top must be at least 0"):
         plots.plot_coefficients(risk.path, top=-1)
-
-
-def test_labels_are_spread_no_further_than_they_need():
-    places = np.array([0.5, 0.0, 0.51, 1.0])
-    assert_allclose(spread(places, 0.1, 0, 1), [0.455, 0.0, 0.555, 1.0])
-    assert_allclose(spread(np.array([1.0, 1.0, 1.0]), 0.1, 0, 1), [0.8, 0.9, 1.0])
-    assert_allclose(spread(np.array([-3.0]), 0.1, 0, 1), [0.0])
-    assert not len(spread(np.array([]), 0.1, 0, 1))
 
 
 def test_long_names_keep_both_ends():

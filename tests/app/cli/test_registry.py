@@ -11,7 +11,7 @@ import pytest
 import steinpath as sp
 from commands import call, houses, refused, write
 from steinpath.app.cli import main
-from steinpath.app.cli.options import loss_names, parameter_specs, penalty_names
+from steinpath.app.cli.commands import loss_names, parameter_specs, penalty_names
 from steinpath.app.models import load_model_file
 from steinpath.problem import Criterion, ParameterSpec, SeparableLoss, SeparablePenalty
 from steinpath.problem._losses import LOSSES

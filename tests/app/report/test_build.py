@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 import steinpath as sp
 from steinpath._support.printing import with_error
-from steinpath.app.cli.options import option
+from steinpath.app.cli.commands import option
 from steinpath.app.fitted import Fitted
 from steinpath.app.report import build
 from steinpath.app.report.build import Result, build_charts, build_content, render

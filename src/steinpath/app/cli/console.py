@@ -19,8 +19,8 @@ from steinpath._support.messages import worded
 from steinpath._support.printing import printable, to_digits_of, with_error
 from steinpath._support.progress import Step, listener, make_bars
 from steinpath.app import FDR, LEVEL
+from steinpath.app.cli.commands import option
 from steinpath.app.cli.entry import handling
-from steinpath.app.cli.options import option
 from steinpath.app.fitted import FitIntervals, Fitted
 from steinpath.app.report.build import Result, facts
 from steinpath.problem._scoring import CRITERIA

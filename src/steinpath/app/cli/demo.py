@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from steinpath.app.cli.options import FLAG, declared, iterations, number, simulated
+from steinpath.app.cli.commands import FLAG, declared, iterations, number, simulated
 
 
 def _checked_extension(ctx: click.Context, param: click.Parameter, file: str | None) -> str | None:

@@ -155,7 +155,7 @@ def _expected(error: Exception) -> tuple[str, int] | None:
         return said, FAILED
     # with lazy commands, these modules are not imported before there is an error
     from steinpath._support.messages import DataError
-    from steinpath.app.cli.options import in_options
+    from steinpath.app.cli.commands import in_options
     from steinpath.cluster import OutOfStep, WorkerLost
 
     if isinstance(error, DataError):

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from steinpath._support.progress import begin
 from steinpath._support.validation import captured_warnings
 from steinpath.app import TASKS
 from steinpath.app.cli.clusters import cluster, wants_cluster
+from steinpath.app.cli.commands import loss_names, option, read_format
 from steinpath.app.cli.console import (
     Display,
     make_console,
@@ -30,7 +31,6 @@ from steinpath.app.cli.console import (
     say,
 )
 from steinpath.app.cli.entry import INTERRUPTED
-from steinpath.app.cli.options import loss_names, option, read_format
 from steinpath.app.cli.outputs import as_json, write_outputs
 from steinpath.app.fitted import Fitted, Ranked, contender, fit_intervals, rank
 from steinpath.app.report.build import Result
@@ -166,36 +166,37 @@ def _data(ctx: click.Context, display: Display, options: dict[str, Any], task: s
         raise click.UsageError("--group and --time cannot be used together")
     if options["gap"] is not None and time is None:
         raise click.UsageError("--gap requires --time")
-    if both := set(options["drop"]) & set(options["keep_columns"]):
+    if both := set(options["drop"]) & set(options["keep"]):
         raise DataError(f"{min(both)!r} cannot be both in --drop and in --keep-column")
     path = Path(options["file"])
     on_cluster, how = wants_cluster(path, options), read_format(options)
     display.begin(f"reading {path}", 0)
-    labels = [*options["category"], *filter(None, [group])]
+    labels = [*options["categories"], *filter(None, [group])]
     source: Any = open_folder(path, how) if on_cluster else read_table(path, how, labels)
     columns = list(source.names if on_cluster else source.frame.column_names)
     if target is None:
-        names = ", ".join([*map(repr, columns)][-20:])
+        known = ", ".join([*map(repr, columns)][-20:])
         raise click.UsageError(
-            f"use --target to name the column to predict; the columns are {names}"
+            f"use --target to name the column to predict; the columns are {known}"
         )
-    notes: tuple[str, ...] = ()
+    how, notes = (how, ()) if on_cluster else (source.format, source.notes)
+    named = {name: options[name] for name in ("drop", "categories", "keep")}
+    given: dict[str, Any] = {"missing": "impute" if options["impute"] else "error"}
+    for name, some in named.items():
+        given[name] = tuple(column for column in some if column not in (group, time))
+    encoder = TableEncoder(**given, **how.of_cells)
     X: Any
     if on_cluster:
         from steinpath.app.folder_data import encode_folder
 
         # open until all files are written: the report needs residuals from the workers
         client = ctx.with_resource(cluster(options["workers"], options["cluster"]))
-        encoder = _encoder(options, how, group)
         encoder, X, roles, place = encode_folder(source, encoder, client, target, group, task)
     else:
-        how, notes = source.format, source.notes
-        named = (*options["drop"], *options["category"], *options["keep_columns"])
         with placed(source.place):
-            check_roles(columns, target, group, time, *named)
+            check_roles(columns, target, group, time, *chain(*named.values()))
             roles = read_roles(source, target, group, time, task, options["impute"])
         table = source if roles.rows is None else source.take(roles.rows)
-        encoder = _encoder(options, how, group, time)
         with placed(place := table.place):
             features = table.frame.drop_columns(list(roles.summaries))
             X = encoder.fit_transform(features, rows=roles.rows)
@@ -208,14 +209,6 @@ def _data(ctx: click.Context, display: Display, options: dict[str, Any], task: s
         _check_classes(roles, cv, options)
     notes = (*notes, *encoder.notes_, *roles.notes)
     return _Data(encoder, X, roles, columns, how, place, notes, cv)
-
-
-def _encoder(options: dict[str, Any], how: FileFormat, *roles: str | None) -> TableEncoder:
-    """Return the encoder of the columns, as it would be written in Python."""
-    given: dict[str, Any] = {"missing": "impute" if options["impute"] else "error"}
-    for name, of in {"categories": "category", "drop": "drop", "keep": "keep_columns"}.items():
-        given[name] = tuple(column for column in options[of] if column not in roles)
-    return TableEncoder(**given, **how.of_cells)
 
 
 def _check_classes(roles: Roles, cv: Any, options: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ from steinpath._support.arrays import to_numpy
 from steinpath._support.files import as_csv, write_text
 from steinpath._support.messages import worded
 from steinpath.app import FDR, LEVEL
-from steinpath.app.cli.options import option
+from steinpath.app.cli.commands import option
 from steinpath.app.fitted import FitIntervals, Fitted, count_nonzeros
 from steinpath.app.models import save_model_file
 from steinpath.app.report.build import Result, build_content, finite, render

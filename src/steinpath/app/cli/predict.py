@@ -18,7 +18,7 @@ from steinpath._support.files import as_csv, write_text
 from steinpath._support.messages import DataError, Message, refuse_unknown, worded
 from steinpath._support.printing import printable, with_error
 from steinpath._support.validation import captured_warnings
-from steinpath.app.cli.options import option, read_format
+from steinpath.app.cli.commands import option, read_format
 from steinpath.app.models import SavedModel, load_model_file
 from steinpath.app.tables import FileTable, placed, read_table
 from steinpath.app.tables.table import FileFormat

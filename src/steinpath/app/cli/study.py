@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from steinpath.app.cli.options import FLAG, declared, iterations, number
+from steinpath.app.cli.commands import FLAG, declared, iterations, number
 
 if TYPE_CHECKING:
     from rich.console import Console
