@@ -83,7 +83,7 @@ def test_what_is_refused(folder, tmp_path, monkeypatch):
     assert "part-3.parquet" in refused(*there, "--workers", 2)
     (folder / "part-3.parquet").unlink()
     message = refused(*there, "--cluster", tmp_path / "none.json", code=1)
-    assert "none.json: the scheduler file does not exist" in message
+    assert "none.json: the scheduler file has no address (FileNotFoundError" in message
     monkeypatch.setitem(sys.modules, "distributed", None)
     assert "pip install 'steinpath[cluster]'" in refused(*there, "--workers", 1, code=1)
 
