@@ -135,15 +135,6 @@ def test_conformalised_quantiles_are_those_of_the_definition():
         np.testing.assert_allclose(conformalised_quantiles(lower, high, X, 0.9), expected)
 
 
-def test_conformalised_quantiles_of_one_model_each():
-    rng = np.random.default_rng(10)
-    lower, upper = (replace(drawn(rng, n=19), model=(np.ones(P), c)) for c in (-2.0, 2.0))
-    X = rng.normal(size=(3, P))
-    score = np.sort(np.maximum(-lower.residuals, upper.residuals))[-2]
-    expected = X.sum(axis=1)[:, None] + [-2 - score, 2 + score]
-    np.testing.assert_allclose(conformalised_quantiles(lower, upper, X, 0.9), expected)
-
-
 @given(st.data())
 def test_intervals_are_nested(data):
     n, n_folds = data.draw(st.integers(2, 30)), data.draw(st.integers(1, 4))
@@ -184,20 +175,15 @@ def test_conformalised_quantiles_are_nested(seed):
     assert np.all(np.diff(bounds[..., 1], axis=0) <= 0)
 
 
-@pytest.mark.parametrize("symmetric", [True, False])
 @pytest.mark.parametrize("level", [0.2, 0.9])
 @pytest.mark.parametrize("spread", [0.01, 1.0])
-def test_results_do_not_depend_on_the_blocks(symmetric, level, spread):
+def test_results_do_not_depend_on_the_blocks(level, spread):
     rng = np.random.default_rng(2)
-    intervals = drawn(rng, n=200, spread=spread, symmetric=symmetric)
+    intervals = drawn(rng, n=200, spread=spread)
     r, centres = intervals.residuals, intervals.predict(rng.normal(size=(50, P)))
-    down, up = (np.abs(r), np.abs(r)) if symmetric else (-r, r)
-    found = [
-        cross_conformal(centres, centres, down, up, intervals.fold, 1 - level, most)
-        for most in (1, 200, 1000, 2**22)
-    ]
-    for other in found[1:]:
-        np.testing.assert_array_equal(other, found[0])
+    args = centres, centres, -r, r, intervals.fold, 1 - level
+    for most in (1, 200, 1000):
+        np.testing.assert_array_equal(cross_conformal(*args, most), cross_conformal(*args))
 
 
 # ------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -247,22 +248,14 @@ def _of(
 
 def check_features(features: Any, p: int) -> np.ndarray:
     """Return indices of columns of X, as non-negative integers."""
-    if features is None:
-        return np.arange(p)
-    indices = np.asarray(features)
-    if indices.dtype == bool and indices.shape == (p,):
-        indices = np.flatnonzero(indices)
-    if indices.ndim == 0:
-        indices = indices[None]
-    if indices.ndim != 1 or indices.dtype.kind not in "iu" or not indices.size:
-        raise ValueError(
-            f"features must be column indices of X, integers from 0 to {p - 1}; got "
-            f"{features!r:.60}"
-        )
-    outside = indices[(indices < -p) | (indices >= p)]
-    if outside.size:
-        raise ValueError(f"features must be from 0 to {p - 1}; got {outside[0]}")
-    return np.where(indices < 0, indices + p, indices).astype(np.intp)
+    indices = np.arange(p)
+    with contextlib.suppress(IndexError):
+        wanted = indices if features is None else np.atleast_1d(indices[np.asarray(features)])
+        if wanted.ndim == 1 and wanted.size:
+            return wanted
+    raise ValueError(
+        f"features must be column indices of X, integers from 0 to {p - 1}; got {features!r:.60}"
+    )
 
 
 def _scores(
