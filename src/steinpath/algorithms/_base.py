@@ -285,16 +285,15 @@ class ProximalTangent(Tangent):
         return self.jacobian.support() if self.vanishes else None
 
     def columns(self, times: Sequence[int]) -> list[Tangent]:
-        found = zip(self.jacobian.columns(len(times)), times, strict=True)
-        rest = self.vanishes, self.carries
-        return [ProximalTangent(self.update, each, t, *rest) for each, t in found]
+        jacobians = self.jacobian.columns(len(times))
+        return [replace(self, jacobian=own, t=t) for own, t in zip(jacobians, times, strict=True)]
 
     def part(self, coordinates: Any, dtype: Any) -> ProximalTangent:
         return self.by(self.jacobian.part(coordinates, dtype))
 
     def by(self, jacobian: Jacobian) -> ProximalTangent:
         """Return the same update with another Jacobian."""
-        return ProximalTangent(self.update, jacobian, self.t, self.vanishes, self.carries)
+        return replace(self, jacobian=jacobian)
 
 
 class ProximalAlgorithm(Algorithm):
@@ -388,24 +387,21 @@ class ProximalAlgorithm(Algorithm):
 
     def member(self, k: int) -> ProximalAlgorithm:
         """Return the algorithm of one member, if members have their own step sizes."""
-        own = {name: float(x[k, 0]) for name, x in self._own_steps().items()}
-        return replace(self, **own) if own else self  # type: ignore[type-var]
+        return self._with_steps(lambda steps: float(steps[k, 0]))
 
     def some(self, members: np.ndarray) -> ProximalAlgorithm:
         """Return the algorithm of some members."""
-        own = {name: take(x, members) for name, x in self._own_steps().items()}
-        return replace(self, **own) if own else self  # type: ignore[type-var]
+        return self._with_steps(lambda steps: take(steps, members))
 
     def repeated(self, members: int) -> ProximalAlgorithm:
         """Return the algorithm with each member repeated ``members`` times."""
-        own = {
-            name: namespace(x).repeat(x, members, axis=0) for name, x in self._own_steps().items()
-        }
-        return replace(self, **own) if own else self  # type: ignore[type-var]
+        return self._with_steps(lambda steps: namespace(steps).repeat(steps, members, axis=0))
 
-    def _own_steps(self) -> dict[str, Array]:
-        found = {name: getattr(self, name) for name in self.steps}
-        return {name: value for name, value in found.items() if getattr(value, "ndim", 0)}
+    def _with_steps(self, change: Callable[[Array], Any]) -> ProximalAlgorithm:
+        """Change the step sizes that members have of their own."""
+        sizes = {name: getattr(self, name) for name in self.steps}
+        own = {name: change(size) for name, size in sizes.items() if getattr(size, "ndim", 0)}
+        return replace(self, **own) if own else self  # type: ignore[type-var]
 
 
 class PrimalDual(ProximalAlgorithm):
@@ -452,16 +448,16 @@ class PrimalDual(ProximalAlgorithm):
             for step, factor in zip(given, (1 / unit, unit), strict=True)
         )
         sigma, tau = _balanced_steps(design, y, loss, penalty, sigma, tau, ratio)
-        found = zip(self.steps, (sigma * unit, tau / unit), strict=True)
-        return replace(self, **dict(found))  # type: ignore[type-var]
+        sizes = zip(self.steps, (sigma * unit, tau / unit), strict=True)
+        return replace(self, **dict(sizes))  # type: ignore[type-var]
 
     #: Factor by which `stability` may exceed its limit before the algorithm diverges.
     slack: float = 1.0
 
     def on_fewer_rows(self, share: Any) -> ProximalAlgorithm:
         factor = at_most_one(self.slack * share) ** 0.5
-        found = {name: getattr(self, name) * factor for name in self.steps}
-        return replace(self, **found)  # type: ignore[type-var]
+        sizes = {name: getattr(self, name) * factor for name in self.steps}
+        return replace(self, **sizes)  # type: ignore[type-var]
 
     def dual_map(self, loss: Loss, rows: Rows) -> DualMap:
         step, unit = getattr(self, self.steps[0]), self.dual_unit(rows)
@@ -517,9 +513,8 @@ def _balanced_steps(
         force = math.sqrt(n) * float(rows.total(xp.abs(loss.gradient(y, 0.0, rows))))
         # not quite 1: the first dual of the square-root loss would lie on the boundary of its ball
         sigma = ratio * (0.9 * force / size if force and size else 1.0)
-        sigma = min(
-            max(sigma, 1e-200), 1e200
-        )  # e.g. a quantile level of 1e-320 has a vanishing gradient
+        # e.g. a quantile level of 1e-320 has a vanishing gradient
+        sigma = min(max(sigma, 1e-200), 1e200)
     if sigma is None:
         return product / tau, tau
     if tau is None:

@@ -146,5 +146,5 @@ class RecursionTangent(Tangent):
 
 def _check_map(name: str, value: Any, block: Array) -> Array:
     """Return the result of a user-defined map as a block, if it has the expected shape."""
-    found = check_returned(f"the {name} map", value, block[:, 0, 0], "an array like X")
-    return found[:, None, None]
+    vector = check_returned(f"the {name} map", value, block[:, 0, 0], "an array like X")
+    return vector[:, None, None]

@@ -188,7 +188,7 @@ class Compression:
             self._gram = self._linearization.design.gram()
             # so that a copy of X in another precision can be freed
             self._linearization = Linearization(batch)
-            self._spans = [_with_constant(batch, each.directions) for each in trajectories]
+            self._spans = [_with_constant(batch, own.directions) for own in trajectories]
             self.first += _MORE_WITH_GRAM * (n_probes is None)
         self.estimates = [
             ProbeEstimates(trajectory.leading(RANK_TOL), squares)
@@ -240,14 +240,14 @@ class Compression:
         self, design: Design, members: Sequence[int], probes: Array, on_rows: bool
     ) -> ProbeColumns:
         xp, known = namespace(probes), [self._moments[k] for k in members]
-        if known[0] is not None and any(each is not known[0] for each in known):
-            own = [cast(each, probes.dtype) @ probes[:, k, :] for k, each in enumerate(known)]
+        if known[0] is not None and any(moments is not known[0] for moments in known):
+            own = [cast(m, probes.dtype) @ probes[:, k, :] for k, m in enumerate(known)]
             return ProbeColumns(probes, None, xp.stack(own, axis=1))
         squares = [self._row_squares[k] for k in members]
         scales = None
-        if any(each is not None for each in squares):
+        if any(own is not None for own in squares):
             one = xp.ones_like(self.batch.data.response[:, 0])  # constant columns have no row norms
-            scales = xp.stack([one if each is None else each for each in squares], axis=1)
+            scales = xp.stack([one if own is None else own for own in squares], axis=1)
         return probe_columns(design, known[0], scales, probes, on_rows)
 
 
@@ -345,20 +345,20 @@ def spectral_corrections(
     span_tol: float = SPAN_TOL,
 ) -> CompressedCorrections:
     """Return corrections without random probes; see `steinpath.engine._shortcuts.has_spectrum`."""
-    found = spectrum(path, moments, row_squares)
+    singular = spectrum(path, moments, row_squares)
     (trajectory,) = compress(Batch.of(path), [rng], span_tol)
-    ones = namespace(found.values).ones_like(found.values)
-    if found.moments is not None:
-        feeds = [ones, None, found.moments]
+    ones = namespace(singular.values).ones_like(singular.values)
+    if singular.moments is not None:
+        feeds = [ones, None, singular.moments]
     else:
-        weights = ones if found.row_squares is None else found.row_squares
-        feeds = [found.values**2, found.values * weights, ones]
+        weights = ones if singular.row_squares is None else singular.row_squares
+        feeds = [singular.values**2, singular.values * weights, ones]
     width = trajectory.rank
     columns = ProbeColumns(
         *(None if f is None else f[:, None, None] + path.design.zeros(1, 1, width) for f in feeds)
     )
     coordinates = trajectory.coordinates[:, None, :]
-    coefficients = follow(SpectralLinearization(path, found), coordinates, columns)[:, 0, :]
+    coefficients = follow(SpectralLinearization(path, singular), coordinates, columns)[:, 0, :]
     directions = trajectory.scaled(row_squares)
     return CompressedCorrections(directions, coefficients, 0 * coefficients)
 

@@ -196,7 +196,7 @@ class Path:
 
     def but(self, **changes: Any) -> Path:
         """Return a path with some attributes replaced, and all arrays in memory."""
-        return Path(**{each.name: getattr(self, each.name) for each in fields(Path)} | changes)
+        return Path(**{own.name: getattr(self, own.name) for own in fields(Path)} | changes)
 
     def refuse_weights(self, advice: str | None = None) -> None:
         """Raise an error for a path with non-uniform sample weights."""

@@ -345,17 +345,17 @@ def best_ratio(data: RunData, penalty: Penalty, algorithm: PrimalDual, members: 
     alone = [one.bind(replace(algorithm, ratio=ratio), penalty)[0] for ratio in RATIOS]  # type: ignore[type-var]
     steps = {}
     for name in algorithm.steps:
-        sizes = np.tile([getattr(each, name) for each in alone], len(kinds))
+        sizes = np.tile([getattr(bound, name) for bound in alone], len(kinds))
         steps[name] = one.design.array(sizes)[:, None]
-    own = [each for each in kinds for _ in RATIOS]
+    own = [kind for kind in kinds for _ in RATIOS]
     tried = replace(algorithm, ratio=1.0, **steps)  # type: ignore[type-var]
-    found = _objectives(one, own, tried).reshape(len(kinds), len(RATIOS))
-    lowest = found.min(axis=1, keepdims=True)
+    objectives = _objectives(one, own, tried).reshape(len(kinds), len(RATIOS))
+    lowest = objectives.min(axis=1, keepdims=True)
     start = float(one.loss.value(one.target[:, 0, 0], one.rows))
     # if the penalty is so large that nothing moves, objectives differ only by rounding
     rounding = _ROUNDING * float(namespace(one.y).finfo(one.response.dtype).eps) * abs(start)
     progress = np.where(start - lowest > rounding, start - lowest, max(abs(start), 1.0))
-    behind = np.mean((found - np.where(np.isfinite(lowest), lowest, 0.0)) / progress, axis=0)
+    behind = np.mean((objectives - np.where(np.isfinite(lowest), lowest, 0.0)) / progress, axis=0)
     close = np.flatnonzero(behind <= behind.min() + _CLOSE)
     return min((RATIOS[k] for k in close), key=lambda each: abs(math.log(each / _PREFERRED)))
 

@@ -100,9 +100,9 @@ class GramLinearization(Linearization):
         ]
 
     def _in_span(self, jacobians: Sequence[Jacobian]) -> list[Jacobian]:
-        rank_one = [each for each in jacobians if isinstance(each, RankOne)]
+        rank_one = [own for own in jacobians if isinstance(own, RankOne)]
         if not rank_one:
-            return [_isotropic(each) for each in jacobians]
+            return [_isotropic(own) for own in jacobians]
         xp = namespace(self._basis)
         directions = xp.concat([each.direction for each in rank_one], axis=2)  # (n, members, T)
         directions = members_product(self._basis, cast(directions, self._basis.dtype))
@@ -111,13 +111,13 @@ class GramLinearization(Linearization):
         injected = xp.matrix_transpose(_members_first(directions)) @ _members_first(self._across)
         return [
             _RankOneInSpan(
-                each.scale,
-                each.coefficient,
+                own.scale,
+                own.coefficient,
                 directions[:, :, k : k + 1],
                 inner[:, :, k : k + 1],
                 injected[:, k, :],
             )
-            for k, each in enumerate(rank_one)
+            for k, own in enumerate(rank_one)
         ]
 
 

@@ -136,7 +136,7 @@ class Linearization:
         dual = batch.maps.dual_tangent(times, u, v)
         primal = batch.maps.primal_tangent(times, b, eta)
         iterations, dtype = range(first, last), self.design.example.dtype
-        both = (each.part(None, dtype).columns(iterations) for each in (dual, primal))
+        both = (map_.part(None, dtype).columns(iterations) for map_ in (dual, primal))
         return zip(*both, strict=True)
 
     def _at(self, t: int, carried: list[Any]) -> tuple[Tangent, Tangent]:
@@ -397,9 +397,9 @@ def design_in(batch: Batch, dtype: Any, rngs: Sequence[np.random.Generator]) -> 
         xp, axes = namespace(array), tuple(k for k in range(3) if k != member_axis)
         high, low = to_numpy(xp.max(array, axis=axes)), to_numpy(xp.min(array, axis=axes))
         largest = np.maximum(high, -low)
-        return np.array([whole.largest(float(each)) for each in largest])
+        return np.array([whole.largest(float(size)) for size in largest])
 
     sizes = [size(product, 1), size(states.b, 0), size(states.u, 0)]
-    moderate = all(np.all((each == 0) | ((each > 1e-10) & (each < 1e10))) for each in sizes)
+    moderate = all(np.all((x == 0) | ((x > 1e-10) & (x < 1e10))) for x in sizes)
     faithful = np.all(size(copied - product, 1) <= 1e-3 * sizes[0])
     return design if moderate and faithful else whole

@@ -151,12 +151,12 @@ def compute_matrices(
         del streams["v"]
     if linearization is None:
         linearization = Linearization(Batch.of(path), keep=True)
-    found = _responses(linearization, streams, method == "exact", width)
+    matrices = _responses(linearization, streams, method == "exact", width)
     root_n = math.sqrt(path.n_samples)
-    K = found.pop() if "v" in streams else None
+    K = matrices.pop() if "v" in streams else None
     if K is not None:
         K = K / root_n - root_n * path.design.array(np.eye(path.n_iter + 1))
-    *W, A = found
+    *W, A = matrices
     return CorrectionMatrices(W[0] if W else None, K, A / -root_n, rho_squared)
 
 

@@ -230,8 +230,8 @@ class PerMember(Jacobian):
     each: tuple[Jacobian, ...]
 
     def __call__(self, block: Array) -> Array:
-        found = [own(block[:, k : k + 1, :]) for k, own in enumerate(self.each)]
-        return namespace(block).concat(found, axis=1)
+        images = [own(block[:, k : k + 1, :]) for k, own in enumerate(self.each)]
+        return namespace(block).concat(images, axis=1)
 
     def affine(self, shift: float, factor: float) -> PerMember:
         return PerMember(tuple(own.affine(shift, factor) for own in self.each))
