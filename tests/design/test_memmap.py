@@ -136,10 +136,9 @@ def test_which_maps_are_read_in_blocks(mapped, tmp_path):
 def test_offsets_and_files_without_a_name(tmp_path):
     X, _ = problem()
     (tmp_path / "raw").write_bytes(b"header" * 1000 + X.tobytes())
-    for offset, shape in ((6000, X.shape), (6000 + 12 * 8 * 10, (30, 12))):
-        raw = np.memmap(tmp_path / "raw", dtype=float, mode="r", offset=offset, shape=shape)
-        assert_products(BlockDesign(raw, sizes=SMALL), X[-shape[0] :])
-        assert_products(BlockDesign(raw[4:], sizes=SMALL), X[-shape[0] :][4:])
+    raw = np.memmap(tmp_path / "raw", dtype=float, mode="r", offset=6960, shape=(30, 12))
+    assert_products(BlockDesign(raw, sizes=SMALL), X[10:])
+    assert_products(BlockDesign(raw[4:], sizes=SMALL), X[14:])
     with open(tmp_path / "raw", "rb") as file:
         nameless = np.memmap(file, dtype=float, mode="r", offset=6000, shape=X.shape)
         nameless.filename = None

@@ -81,18 +81,14 @@ def test_paths(store, loss, intercept):
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "int8", "bool"])
 @pytest.mark.parametrize("shape", [(40, 12), (20, 31)], ids=["tall", "wide"])
 def test_paths_of_types_and_shapes(store, dtype, shape):
-    stored, dense = paths(store, sp.LAD(), sp.Lasso(0.3), True, shape, dtype=dtype)
+    weights = 1 + np.arange(shape[0]) % 3
+    how = {"dtype": dtype, "sample_weight": weights}
+    stored, dense = paths(store, sp.LAD(), sp.Lasso(0.3), True, shape, **how)
     single = dtype == "float32"
     assert stored.coef.dtype == dense.coef.dtype == (np.float32 if single else np.float64)
     close = 1e-3 if single else 1e-9
     assert_same(stored, dense, PATH, rtol=close, atol=close)
     assert stored.coef[-1].any()
-
-
-def test_weights(store):
-    weights = 1 + np.arange(40) % 3
-    stored, dense = paths(store, sp.LAD(), sp.Lasso(0.3), True, sample_weight=weights)
-    assert_same(stored, dense, PATH, rtol=1e-9, atol=1e-9)
 
 
 HOW = [
@@ -247,11 +243,6 @@ def test_bad_entries_are_refused_as_in_memory(store, change, error):
     assert str(in_memory.value)[limits] == str(stored.value)[limits]
 
 
-# ------------------------------------------------------------------------------------------------
-# Sparse matrices alone
-# ------------------------------------------------------------------------------------------------
-
-
 def test_the_guard_guards():
     for kind in KINDS:
         with pytest.raises(AssertionError, match="made dense"):
@@ -392,13 +383,6 @@ def test_entries_that_single_precision_cannot_hold(scale):
     assert_same(*risks, RISK, rtol=1e-7, atol=1e-7)
 
 
-def test_scales_that_single_precision_cannot_hold():
-    X, _ = problem()
-    for scale in (1e-45, 1e45):
-        design = ScaledDesign(SparseDesign(sparse.csr_array(scale * X)), np.full(12, scale))
-        assert design.astype(np.float32) is design
-
-
 @COMPRESSED
 def test_estimators_copy_nothing(kind, monkeypatch):
     X, y = problem()
@@ -423,3 +407,10 @@ def test_columns_of_very_different_sizes():
     expected = model.fit(sparse.csr_array(X.astype("f4")), y).coef_
     found = model.fit(sparse.csr_array((X * sizes).astype("f4")), y).coef_
     np.testing.assert_allclose(found * sizes, expected, rtol=2e-3, atol=2e-4)
+
+
+def test_scales_that_single_precision_cannot_hold():
+    X, _ = problem()
+    for scale in (1e-45, 1e45):
+        design = ScaledDesign(SparseDesign(sparse.csr_array(scale * X)), np.full(12, scale))
+        assert design.astype(np.float32) is design

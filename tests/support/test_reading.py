@@ -89,11 +89,6 @@ VALUES = {"X": X, "y": Y, "sample_weight": Y}
 ARGUMENT = pytest.mark.parametrize("argument", USES)
 
 
-# ------------------------------------------------------------------------------------------------
-# Containers: each function takes an array of one or two axes
-# ------------------------------------------------------------------------------------------------
-
-
 class OnlyAnArray:
     """Something of which nothing is known but that it can be made an array."""
 
@@ -251,11 +246,6 @@ def test_estimators_compute_what_dask_has():
         for use in (fit, predict, score):
             with pytest.raises(TypeError, match=r"X is a masked array|X must hold real numbers"):
                 use(X=dask.array.from_array(bad))
-
-
-# ------------------------------------------------------------------------------------------------
-# What is refused, everywhere in the same words
-# ------------------------------------------------------------------------------------------------
 
 
 def dates(values):
