@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from steinpath.simulate import PredictionErrors
-from steinpath.study import STUDIES, StudyError, run_study
+from steinpath.study import StudyError, run_study
 from steinpath.study import _parallel as parallel
 from steinpath.study._parallel import Job, in_batches
 from steinpath.study._replicate import draw, draw_batch, most_members, replicate, replicate_batch
@@ -118,12 +118,6 @@ def test_a_study_in_batches(tmp_path):
         again = run_study(TINY, tmp_path / backend, SIZES, backend=backend)
         assert again.finished == 4
     assert tables(tmp_path / "torch").keys() == tables(tmp_path / "numpy").keys()
-
-
-def test_other_ways_are_done_one_by_one():
-    config = replace(STUDIES["stopping"].plan(SIZES)[0], backend="torch")
-    assert {"audited", "five", "ten", "loo"} <= set(config.ways)
-    assert_same(replicate_batch(config, (0,))[0], replicate(on_numpy(config), 0), 1e-5)
 
 
 def test_batches_are_as_large_as_memory_allows(monkeypatch):

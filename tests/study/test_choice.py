@@ -68,33 +68,6 @@ def test_a_replication_is_what_a_user_would_do(config):
             np.testing.assert_allclose(found[f"{way}_{name}"], [value], rtol=1e-9, err_msg=name)
 
 
-@EVERY
-def test_columns_are_single_finite_numbers(config):
-    found = replicate(config, 0)
-    assert set(found) == {f"{way}_{name}" for way in config.ways for name in NAMES}
-    assert all(values.shape == (1,) and values.dtype == float for values in found.values())
-    for way in config.ways:
-        assert 0.5 < found[f"{way}_covered"][0] <= 1
-        assert found[f"{way}_width"][0] > 0
-
-
-def test_a_way_does_not_depend_on_the_others():
-    together = replicate(CLUSTERS, 1)
-    for way in CLUSTERS.ways:
-        alone = replicate(replace(CLUSTERS, ways=(way,)), 1)
-        for name, values in alone.items():
-            np.testing.assert_array_equal(together[name], values)
-    assert together["rows_honest"] != together["groups_honest"]
-
-
-def test_a_replication_is_the_same_every_time():
-    first, again, other = (replicate(INDEPENDENT, seed) for seed in (2, 2, 3))
-    for name, values in first.items():
-        np.testing.assert_array_equal(values, again[name])
-        if name != "rows_covered":
-            assert values != other[name]
-
-
 def test_as_many_iterations_as_pay_unless_some_are_asked_for(monkeypatch):
     asked = []
 

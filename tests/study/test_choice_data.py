@@ -56,13 +56,6 @@ def test_a_row_has_the_law_of_the_model(rows, noise):
         assert_law(X, y - X @ COEF, noise)
 
 
-def test_there_are_as_many_new_rows_as_asked_for():
-    for rows in CHOICE_SCENARIOS:
-        for size in (1, 7, 50):
-            X, y = given(rows, 40).new(size, np.random.default_rng(0))
-            assert (X.shape, y.shape) == ((size, P), (size,))
-
-
 @EVERY
 def test_risks_are_those_of_new_rows(rows, noise):
     data = given(rows, 60, noise)
@@ -91,14 +84,6 @@ def test_risks_are_those_of_new_rows(rows, noise):
         if data.model is None:
             tolerance += 4.5 * size(error).std() / math.sqrt(20_000)
         assert found == pytest.approx(own + added.mean(), abs=tolerance)
-
-
-def test_skewed_noise_is_an_exponential_less_its_mean():
-    X, y, *_ = given("independent", 20_000, SKEWED)
-    error = y - X @ COEF
-    assert error.min() >= -1
-    assert error.mean() == pytest.approx(0, abs=4.5 / math.sqrt(20_000))
-    assert stats.skew(error) == pytest.approx(2, abs=0.3)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -144,17 +129,6 @@ def test_rows_of_a_cluster_share_errors_and_features(rows, correlation):
     within, between = alike(data.X[:, 3])
     assert within == pytest.approx(0.5, abs=tolerance)
     assert between == pytest.approx(0, abs=tolerance)
-
-
-def test_leaving_out_single_rows_of_clusters_is_optimistic():
-    """Errors within a cluster are correlated."""
-    ratios = []
-    for seed in range(8):
-        data = given("clusters of 10", 100, seed=seed)
-        tuning = sp.tune(data.X, data.y, sp.LAD(), sp.Lasso, n_iter=50, rng=0)
-        truth = data.risk(tuning.coef, 0.0, sp.LAD(), np.random.default_rng(0))
-        ratios.append(float(tuning.risk[tuning.best]) / truth)
-    assert np.mean(ratios) + 2 * stats.sem(ratios) < 0.9
 
 
 # ------------------------------------------------------------------------------------------------

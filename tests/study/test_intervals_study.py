@@ -1,7 +1,5 @@
 """One replication of ``intervals``, compared with direct calls of the public functions."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -56,13 +54,6 @@ def test_a_replication_is_what_a_user_would_do(config):
         assert 0 <= found["false"][place] <= 1
         assert 0 <= found["power"][place] <= 1
         assert found["any_false"][place] in (0, 1)
-
-
-def test_a_way_does_not_depend_on_the_other():
-    both = replicate(replace(KNOWN, ways=("known", "nodewise")), 1)
-    for way in ("known", "nodewise"):
-        for name, values in replicate(replace(KNOWN, ways=(way,)), 1).items():
-            np.testing.assert_array_equal(both[name], values)
 
 
 def test_discoveries_are_counted():

@@ -41,13 +41,6 @@ def test_a_replication_is_what_a_user_would_do(config):
             np.testing.assert_allclose(found[f"{name}_train"], risk.train, rtol=1e-9)
 
 
-def test_a_way_does_not_depend_on_the_others():
-    together = replicate(HINGE, 1)
-    alone = replicate(replace(HINGE, ways=("burman",)), 1)
-    for name, values in alone.items():
-        np.testing.assert_array_equal(together[name], values)
-
-
 @pytest.mark.usefixtures("no_figures")
 def test_labels_are_classified_in_numpy_whatever_the_backend(tmp_path, monkeypatch):
     pytest.importorskip("torch")

@@ -32,17 +32,5 @@ _ALL = (
 #: All studies by name.
 STUDIES: dict[str, Study] = {study.name: study for study in _ALL}
 
-__all__ = [
-    "STUDIES",
-    "Configuration",
-    "Exhibit",
-    "Report",
-    "Sizes",
-    "Study",
-    "StudyError",
-    "as_markdown",
-    "cell",
-    "check_backend",
-    "connected",
-    "run_study",
-]
+__all__ = ["STUDIES", "Configuration", "Exhibit", "Report", "Sizes", "Study", "StudyError"]
+__all__ += ["as_markdown", "cell", "check_backend", "connected", "run_study"]

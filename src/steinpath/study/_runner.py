@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
+from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -202,14 +203,8 @@ def _progress(title: str, done: int, total: int, console: Console) -> Iterator[C
         last = done == total
         if last or 20 * (done - printed) >= total or now - when >= 60:
             printed, when = done, now
-            left = now / (done - before) * (total - done)
-            rest = f"done in {now:.0f} s" if last else f"{_duration(left)} left"
+            left = timedelta(seconds=round(now / (done - before) * (total - done)))
+            rest = f"done in {now:.0f} s" if last else f"{left} left"
             console.print(f"{title}: {done} of {total}, {rest}", highlight=False)
 
     yield advance
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
