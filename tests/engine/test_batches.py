@@ -115,14 +115,6 @@ def test_step_sizes_are_safe_for_all(intercept):
     assert algorithm.sigma * algorithm.tau * max(norms) ** 2 / N == pytest.approx(0.99)
 
 
-def test_one_generator_is_shared_out():
-    X, y = data()
-    batch = sp.run_batch(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=10)
-    first, second = (sp.estimate_risk_batch(batch, rng=3) for _ in range(2))
-    for one, other in both(first, second):
-        np.testing.assert_array_equal(one.values, other.values)
-
-
 def test_refusals():
     X, y = data()
     lasso = sp.Lasso(0.3)

@@ -197,17 +197,6 @@ def test_divergence_is_seen_where_it_happens():
     assert 1 < joint.value.iterate == alone.value.iterate < 50
 
 
-@everywhere
-@pytest.mark.parametrize("method", ["exact", "compressed", "loo", "folds"])
-@pytest.mark.parametrize("name", ["elastic_net", "mixture"])
-def test_risks_are_those_of_separate_runs(method, name):
-    paths = together(GRIDS[name], sp.Huber(), n_iter=6, fit_intercept=True)
-    for path in paths:
-        alone = sp.run(*problem(), sp.Huber(), path.penalty, path.algorithm, 6, fit_intercept=True)
-        found, wanted = (sp.estimate_risk(each, method=method, rng=0) for each in (path, alone))
-        np.testing.assert_allclose(found.values, wanted.values, rtol=1e-5)
-
-
 # ------------------------------------------------------------------------------------------------
 # Folds
 # ------------------------------------------------------------------------------------------------

@@ -145,22 +145,6 @@ def test_derivatives_are_taken_once_for_all_passes(monkeypatch):
         taken.clear()
 
 
-def test_residuals_of_a_users_recursion_are_computed_once(monkeypatch):
-    """Its maps may look at all of them at every time."""
-    X, y, _ = draw(N, P)
-    recursion = history_dependent_recursion(N, P)
-    path = sp.run(X, y, sp.Squared(), sp.NoPenalty(), recursion, n_iter=ITERATIONS)
-    residual, computed = Batch.residual, []
-
-    def counted(self, times):
-        computed.append(times.start)
-        return residual(self, times)
-
-    monkeypatch.setattr(Batch, "residual", counted)
-    sp.correction_matrices(path)
-    assert computed == list(range(ITERATIONS))
-
-
 @everywhere(every=11)
 @pytest.mark.parametrize("loss", LOSS_EXAMPLES.values(), ids=LOSS_EXAMPLES)
 @pytest.mark.parametrize("penalty", ["lasso", "scad", "group_lasso"])

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 from backends import everywhere, sp
 from problems import ALGORITHM_EXAMPLES, PENALTY_EXAMPLES, SOME_LOSSES, draw, handles, responses
@@ -161,16 +160,6 @@ def test_equal_weights_are_none(loss, intercept):
 # ------------------------------------------------------------------------------------------------
 # What else a user may do
 # ------------------------------------------------------------------------------------------------
-
-
-@LOSSES
-def test_sparse_columns_and_lists(loss):
-    X, y, counts = problem(15, 7, loss=loss)
-    how = {"n_iter": 15, "fit_intercept": True}
-    expected = sp.run(X, y, loss, sp.Lasso(0.3), **how, sample_weight=counts)
-    path = sp.run(sparse.csc_array(X), y, loss, sp.Lasso(0.3), **how, sample_weight=counts.tolist())
-    for name in ("coef", "intercept", "fitted", "objective"):
-        np.testing.assert_allclose(getattr(path, name), getattr(expected, name), atol=1e-10)
 
 
 def test_arrays_may_change_afterwards():

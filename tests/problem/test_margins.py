@@ -305,14 +305,6 @@ def test_bad_labels_are_refused(loss, y, message):
 
 
 @EVERY
-def test_labels_may_be_integers(loss):
-    X = np.random.default_rng(0).standard_normal((N, 3))
-    expected = sp.run(X, GOOD, loss, sp.Lasso(0.1), n_iter=5).coef
-    for y in (GOOD.astype(int), GOOD.astype(np.int8).tolist(), GOOD.astype(np.float32)):
-        np.testing.assert_array_equal(sp.run(X, y, loss, sp.Lasso(0.1), n_iter=5).coef, expected)
-
-
-@EVERY
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
