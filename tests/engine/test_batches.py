@@ -4,6 +4,7 @@ import array_api_strict
 import numpy as np
 import pytest
 import torch
+from scipy import sparse
 
 import steinpath as sp
 from problems import PENALTY_EXAMPLES, SOME_LOSSES, responses
@@ -260,3 +261,25 @@ def test_seeds_in_any_sequence_and_generators_that_cannot_spawn():
             np.testing.assert_array_equal(one.values, other.values)
     old = np.random.Generator(np.random.RandomState(0)._bit_generator)
     assert len(sp.estimate_risk_batch(batch, rng=old)) == 4
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.asarray, sparse.csr_array])
+@INTERCEPT
+def test_many_penalties_on_one_design(kind, intercept):
+    X, y = data()
+    penalties = [sp.Lasso(0.2), sp.Lasso(0.4), sp.MCP(0.3), sp.Ridge(1.0)]
+    for chosen in (penalties, [sp.Lasso(lam) for lam in (0.1, 0.2, 0.4)]):
+        batch = sp.run_batch(kind(X[0]), y[0], sp.Huber(), chosen, ALGORITHM, 20, intercept)
+        seeds = range(len(chosen))
+        alone = [sp.run(X[0], y[0], sp.Huber(), each, ALGORITHM, 20, intercept) for each in chosen]
+        risks = sp.estimate_risk_batch(batch, rng=list(seeds), precision="float64")
+        assert_members(batch, risks, alone, seeds, precision="float64")
+        assert [path.penalty for path in batch] == chosen
+
+
+def test_one_generator_is_shared_out():
+    X, y = data()
+    batch = sp.run_batch(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=10)
+    first, second = (sp.estimate_risk_batch(batch, rng=3) for _ in range(2))
+    for one, other in both(first, second):
+        np.testing.assert_array_equal(one.values, other.values)

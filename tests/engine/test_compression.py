@@ -428,3 +428,16 @@ def test_nothing_to_correct():
     risk = sp.estimate_risk(path, method="compressed", rng=0)
     np.testing.assert_array_equal(risk.values, 0)
     np.testing.assert_array_equal(risk.probe_stderr, 0)
+
+
+def test_noise_of_losses_with_kinks_and_jumps(medium):
+    """A callable needs no derivative for its noise to be seen."""
+    path, _ = medium
+    for loss in (lambda y, z: (np.abs(y - z) > 1) * 1.0, lambda y, z: np.abs(y - z)):
+        draws = [
+            sp.estimate_risk(path, loss, method="compressed", probe_tol=100.0, rng=seed)
+            for seed in range(30)
+        ]
+        spread = np.std([risk.values for risk in draws], axis=0, ddof=1)[3:]
+        claimed = np.sqrt(np.mean([risk.probe_stderr**2 for risk in draws], axis=0))[3:]
+        assert 0.6 < np.sqrt(np.mean(claimed**2) / np.mean(spread**2)) < 1.6

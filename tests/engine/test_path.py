@@ -254,3 +254,19 @@ def test_step_sizes_and_parameters_are_plain_numbers():
         path = sp.run(X, y, loss, penalty, algorithm, n_iter=3)
         for array in (path.coef, path.dual, path.fitted, path.objective):
             assert array.dtype == np.float32
+
+
+@everywhere
+@pytest.mark.parametrize("loss", [sp.LAD(), sp.SquareRoot(), sp.Quantile(0.2)], ids=repr)
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize(
+    "algorithm", [sp.ChambollePock(), sp.HalpernPDHG(), sp.LinearizedADMM()], ids=repr
+)
+def test_default_steps_do_not_depend_on_units(loss, intercept, algorithm):
+    """X in other units gives the same fits; y in other units scales them."""
+    X, y, _ = draw(40, 8)
+    base = sp.run(X, y, loss, sp.Lasso(0.2), algorithm, 30, intercept)
+    finer = sp.run(1e3 * X, y, loss, sp.Lasso(0.2 * 1e3), algorithm, 30, intercept)
+    np.testing.assert_allclose(1e3 * finer.coef, base.coef, rtol=1e-4, atol=1e-6)
+    larger = sp.run(X, 1e3 * y, loss, sp.Lasso(0.2), algorithm, 30, intercept)
+    np.testing.assert_allclose(larger.coef / 1e3, base.coef, rtol=1e-4, atol=1e-6)
