@@ -115,13 +115,6 @@ def test_the_target_is_always_among_the_columns_that_are_listed(tmp_path):
     assert "500 more columns are not listed." in page
 
 
-def test_coefficients_are_computed_once_for_all_of_them(fitted, monkeypatch):
-    computed, compute = [], Fitted.coefficients
-    monkeypatch.setattr(Fitted, "coefficients", lambda *args: computed.append(1) or compute(*args))
-    content_of(fitted)
-    assert len(computed) == 1
-
-
 def test_the_report_makes_no_copy_of_the_path(fitted):
     path = fitted.tuning.path.coef
     assert peak(lambda: content_of(fitted))[0] < path.nbytes
@@ -153,17 +146,3 @@ def test_while_models_are_compared_only_the_best_is_in_memory(monkeypatch):
     assert alive == [0, 1, 1, 1]
     assert len(ranking) == 4
     assert best.chosen.value == ranking[0].risk
-
-
-@pytest.mark.slow
-def test_so_many_values_of_alpha_as_there_is_room_for():
-    X = np.random.default_rng(0).standard_normal((ROWS, 100_000))
-    y = X[:, 0] + X[:, 1]
-    how = {"n_iter": 4, "audit": 0, "random_state": 0}
-    found = Fitted(sp.LADRidge(**how).fit(X, y))
-    assert len(found.main.alphas_) == 9
-    note = command._remarks(found, [])[0]
-    assert note.startswith("because of the number of columns, the grid has 9 values")
-    asked = Fitted(sp.LADRidge(n_alphas=20, **how).fit(X, y))
-    assert len(asked.main.alphas_) == 20
-    assert not any("grid" in note for note in command._remarks(asked, []))

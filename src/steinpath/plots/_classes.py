@@ -27,8 +27,7 @@ _COLOURS = (BLUE, ORANGE, GREEN, "#cc79a7", "#56b4e9", "#8b6a00", "#e0b000", "#0
 class RocCurve(NamedTuple):
     """False and true positive rates at each threshold, from 0 to 1, and the area under the curve.
 
-    The area is the probability that a row of the class has a larger decision value than a row of
-    another class; NaN unless there are rows of both.
+    The area is NaN unless there are rows of the class and of others.
     """
 
     false_positive: np.ndarray
@@ -76,10 +75,7 @@ def reliability(positive: np.ndarray, probability: np.ndarray) -> Reliability:
 
 
 def plot_roc(tuning: Tuning | Mapping[str, Tuning], ax: Axes | None = None) -> Axes:
-    """Plot the ROC curve of out-of-fold decision values.
-
-    Each row is predicted by a model fitted without it; the regularisation strength and the
-    iteration are also selected without it.
+    """Plot the ROC curve of out-of-fold decision values; see `plot_predicted` for these.
 
     Parameters
     ----------

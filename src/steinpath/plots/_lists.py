@@ -144,7 +144,6 @@ def plot_diagnostics(risk: Risk, ax: Axes | None = None) -> Axes:
     ratios = np.array([diagnostic.value / diagnostic.threshold for diagnostic in diagnostics])
     finite = ratios[np.isfinite(ratios)]
     low, high = _SMALLEST_RATIO, max(5.0, 2 * float(finite.max(initial=1.0)))
-    # values that are not positive or not finite are drawn at an end of the scale
     shown = np.clip(np.nan_to_num(ratios, nan=low, posinf=high, neginf=low), low, high)
     with drawing_on(ax, (4.8, 0.7 + 0.19 * len(diagnostics))) as axes:
         axes.axvline(1, color=BLACK, lw=0.8, ls=(0, (4, 2)), label="threshold")

@@ -346,10 +346,7 @@ _OTHERS: dict[str, dict[str, Any]] = {
 
 
 def _show_minimum(ax: Axes, values: np.ndarray, stderr: np.ndarray, *others: np.ndarray) -> None:
-    """Set the y limits to the range of all curves, except values very far from the minimum.
-
-    The first of the other curves is the training error.
-    """
+    """Set the y limits to all curves, training error first, but for values far from the minimum."""
     k, train = int(values.argmin()), others[0]
     lowest = float(values[k])
     # scale of the features near the minimum: standard error, optimism, lower quartile

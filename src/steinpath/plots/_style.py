@@ -115,10 +115,7 @@ def save(drawn: Axes | Figure, file: str | os.PathLike[str]) -> None:
 
 
 def drawn_as(figure: Figure, kind: str, **options: Any) -> bytes:
-    """Return a figure as the content of a file.
-
-    Matplotlib's writers fail badly on a full disk, so they write to memory.
-    """
+    """Return a figure as the content of a file; matplotlib's writers fail badly on a full disk."""
     content = io.BytesIO()
     try:
         figure.savefig(content, format=kind, **options)
@@ -195,10 +192,7 @@ def draw_band(ax: Axes, low: np.ndarray, high: np.ndarray) -> None:
 
 
 def place_legend(ax: Axes, columns: int = 2) -> None:
-    """Place the legend where it covers no data.
-
-    It goes below the axes if the figure has a layout engine, otherwise inside, above the curves.
-    """
+    """Place the legend below the axes, or above the curves if the figure has no layout engine."""
     from matplotlib.transforms import ScaledTranslation
 
     figure = figure_of(ax)

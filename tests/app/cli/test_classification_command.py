@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 from sklearn.pipeline import make_pipeline
 
 import steinpath as sp
@@ -189,27 +189,6 @@ def test_a_class_of_two_rows_is_fitted_though_nested_folds_leave_out_both():
 # ------------------------------------------------------------------------------------------------
 # Files
 # ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("k", [2, 3])
-def test_models_in_files_predict_classes(k, files):
-    found, out = fitted(files, k)
-    table = drawn(k=k)
-    model = sp.load_model(out / "model.json")
-    assert model.classes_.tolist() == found["classes"] == sorted(set(table["y"]))
-    labels, shares = model.predict(table), model.predict_proba(table)
-    assert shares.shape == (90, k)
-    assert_allclose(shares.sum(axis=1), 1)
-    assert_array_equal(labels, model.classes_[shares.argmax(axis=1)])
-    assert np.mean(labels != table["y"]) == pytest.approx(found["train_error_rate"])
-    assert model.decision_function(table).shape == ((90,) if k == 2 else (90, 3))
-    rate = model[-1].error_rate_, model[-1].error_rate_stderr_
-    assert rate == (found["error_rate"], found["error_rate_stderr"])
-    sp.save_model(model, out / "again.json", "y")
-    assert (out / "again.json").read_text() == (out / "model.json").read_text()
-    assert found["scores"]["log"]["expected"] == found["risk"]
-    assert np.sum(found["confusion"]) == 90
-    assert [each["class"] for each in found["models"]] == found["classes"][-(1 if k == 2 else 3) :]
 
 
 @pytest.mark.parametrize("k", [2, 3])
