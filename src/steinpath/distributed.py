@@ -4,20 +4,5 @@ Create a design with `from_dask_array`, `from_files` or `from_delayed` and pass 
 `steinpath.run`, `steinpath.tune` or an estimator in place of X.
 """
 
-from steinpath.cluster import (
-    DistributedDesign,
-    OutOfStep,
-    WorkerLost,
-    from_dask_array,
-    from_delayed,
-    from_files,
-)
-
-__all__ = [
-    "DistributedDesign",
-    "OutOfStep",
-    "WorkerLost",
-    "from_dask_array",
-    "from_delayed",
-    "from_files",
-]
+from steinpath.cluster import *  # noqa: F403
+from steinpath.cluster import __all__ as __all__

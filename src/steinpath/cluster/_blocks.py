@@ -169,7 +169,8 @@ def read_columns(path: str, columns: ColumnNames) -> Any:
     if suffix == ".npz":
         return compressed(load_npz(path)).tocsr()[:, list(columns)]
     values = _mapped(path)
-    return np.array(values) if _are_all(columns, values) else values[:, columns]
+    every = list(columns) == list(range(values.shape[1]))
+    return np.array(values) if every else values[:, columns]
 
 
 def read_pieces(path: str, columns: ColumnNames) -> Any:
@@ -183,17 +184,11 @@ def read_pieces(path: str, columns: ColumnNames) -> Any:
     if suffix in _PARQUET:
         return _pieces_of_parquet(path, columns)
     values = _mapped(path)
-    return values if _are_all(columns, values) else _pieces_of_array(values, columns)
-
-
-def _are_all(columns: ColumnNames, values: np.ndarray) -> bool:
-    return list(columns) == list(range(values.shape[1]))
-
-
-def _pieces_of_array(values: np.ndarray, columns: ColumnNames) -> Iterator[np.ndarray]:
+    if list(columns) == list(range(values.shape[1])):
+        return values
     step = _rows_of_piece(values.shape[1], values.itemsize)
-    for start in range(0, len(values), step):
-        yield values[start : start + step][:, np.asarray(columns)]
+    pieces = (values[start : start + step] for start in range(0, len(values), step))
+    return (piece[:, np.asarray(columns)] for piece in pieces)
 
 
 def _rows_of_piece(columns: int, itemsize: int = 8) -> int:

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from copy import copy
 from functools import lru_cache
 from typing import Any
@@ -80,7 +80,6 @@ class DaskCarrier:
         bound = position > 1
         waiting = self._submit(position, messages, bound)
         answers = _Gathering(self._client, waiting)
-        no_workers_since = None
         while True:
             try:
                 found = answers.poll()
@@ -90,11 +89,8 @@ class DaskCarrier:
                 self.addresses = [address for _, address in found]
                 return [answer for answer, _ in found]
             workers = self._client.nthreads()
-            no_workers_since = None if workers else no_workers_since or time.monotonic()
-            if no_workers_since is not None and time.monotonic() - no_workers_since > _PATIENCE:
-                raise _no_workers()
-            lost = [bound and address not in workers for address in self.addresses]
-            if any(lost):
+            lost = [address not in workers for address in self.addresses]
+            if (bound and any(lost)) or not workers:
                 # otherwise they would wait forever and keep their sessions and blocks alive
                 self._client.cancel(waiting)
                 return [Lost(gone) for gone in lost]
@@ -106,7 +102,10 @@ class DaskCarrier:
         until = time.monotonic() + _PATIENCE
         while not (threads := self._client.nthreads()):  # a new worker may be lost again
             if time.monotonic() > until:
-                raise _no_workers()
+                raise WorkerLost(
+                    f"the cluster has had no workers for {_PATIENCE:.0f} seconds; start workers "
+                    "and try again"
+                )
             with suppress(TimeoutError):
                 self._client.wait_for_workers(1, timeout=_POLL)
             time.sleep(0.05)
@@ -157,8 +156,8 @@ class DaskCarrier:
         """Return an error with a helpful message for a failed task."""
         from distributed import KilledWorker
 
-        failed = (name for name, task in zip(self.names, waiting, strict=True) if _failed(task))
-        name = next(failed, "a block")
+        tasks = zip(self.names, waiting, strict=True)
+        name = next((name for name, task in tasks if task.status == "error"), "a block")
         if isinstance(error, KilledWorker):
             return WorkerLost(worker_lost(name, "repeatedly"))
         if isinstance(error, CancelledError):
@@ -167,16 +166,6 @@ class DaskCarrier:
         error = copy(error.with_traceback(None))
         error.add_note(f"(at {name})")
         return error
-
-
-def _failed(task: Any) -> bool:
-    return bool(task.status == "error")
-
-
-def _no_workers() -> WorkerLost:
-    return WorkerLost(
-        f"the cluster has had no workers for {_PATIENCE:.0f} seconds; start workers and try again"
-    )
 
 
 class _Gathering:
@@ -233,35 +222,22 @@ def _deliver(session: Session, position: int, packed: bytes, code: str) -> tuple
         return session.exchange(position, loads(packed)), worker.address
 
 
-class _Limits:
-    """The current limit on the threads of this process, if any."""
-
-    lock = threading.Lock()
-    users = 0
-    now: Any = None
+_limiting = threading.Lock()
 
 
 @contextmanager
 def _few_threads(workers_threads: int) -> Iterator[None]:
-    """Divide the cores among the busy threads of a worker.
+    """Divide the cores among the threads of a worker, unless others have done so.
 
     Otherwise each thread would use all cores for its matrix products, unless the worker was started
     with a limit of one thread, as by Dask's nannies.
     """
-    with _Limits.lock:
-        _Limits.users += 1
-        if _Limits.users == 1:
-            fair = max(1, (os.cpu_count() or 1) // workers_threads)
-            if any(library["num_threads"] > fair for library in _libraries().info()):
-                _Limits.now = _libraries().limit(limits=fair)
-    try:
+    fair = max(1, (os.cpu_count() or 1) // workers_threads)
+    with _limiting:  # two threads that set limits concurrently would not restore the original ones
+        too_many = any(library["num_threads"] > fair for library in _libraries().info())
+        limit = _libraries().limit(limits=fair) if too_many else nullcontext()
+    with limit:
         yield
-    finally:
-        with _Limits.lock:
-            _Limits.users -= 1
-            if _Limits.users == 0 and _Limits.now is not None:
-                _Limits.now.restore_original_limits()
-                _Limits.now = None
 
 
 @lru_cache(maxsize=1)

@@ -103,8 +103,9 @@ class RemoteArray:
 
 def _fetched(owner: Any, name: str, t: slice) -> Array | OverRows:
     """Return some iterations of an array of a block."""
-    if name in ("products_at", "of"):
-        return OverRows(getattr(owner, name)(t), 1)
+    if name in ("products", "predictions"):
+        at = owner.products_at if name == "products" else owner.of
+        return OverRows(at(t), 1)
     values = getattr(owner, name)[t, :]
     return values if name in ("iterates", "etas") else OverRows(values, 1)
 
@@ -263,7 +264,7 @@ class ResultPickler(Pickler):  # type: ignore[misc]
         if isinstance(obj, Predictions):
             path, number = obj.path, self._keep(obj).number
             shape = path.n_iter + 1, path.n_samples
-            return Predictions, (path, _Remote(number, "of", shape, path.response.dtype))
+            return Predictions, (path, _Remote(number, "predictions", shape, path.response.dtype))
         if isinstance(obj, Audit) and obj.sample.design is not None:
             shape, dtype = (len(obj.slope), len(obj.rows)), obj.slope.dtype
             differences = _Remote(self._keep(obj).number, "differences", shape, dtype)
@@ -286,20 +287,17 @@ class ResultPickler(Pickler):  # type: ignore[misc]
         names = ("loss", "penalty", "algorithm", "design", "level", "risk")
         state = {name: getattr(path, name) for name in names} | {"y": path.data.all_y}
         n, p = path.design.whole_shape
-        sizes = {"iterates": (p, "iterates"), "products": (n, "products_at")}
-        sizes |= {"duals": (n, "duals"), "etas": (p, "etas")}
-        for name, (size, source) in sizes.items():
-            state[name] = _Remote(new.number, source, (length, size), dtype)
+        for name, size in {"iterates": p, "products": n, "duals": n, "etas": p}.items():
+            state[name] = _Remote(new.number, name, (length, size), dtype)
         return new, state
 
 
 def _without_rows(risk: Risk) -> dict[str, Any]:
     """Return the fields of a risk without the predictions of rows that were left out."""
     estimate, nothing = risk.estimate, None
-    if estimate.held_out is not None:
-        sample = estimate.held_out.sample
-        held_out = estimate.held_out._replace(predictions=nothing, losses=None)
-        held_out = held_out._replace(sample=sample.whole or sample)
+    if (held_out := estimate.held_out) is not None:
+        sample = held_out.sample.whole or held_out.sample
+        held_out = held_out._replace(predictions=nothing, losses=None, sample=sample)
         estimate = estimate._replace(held_out=held_out)
     return {"estimate": estimate, "audited": None}
 
