@@ -17,6 +17,7 @@ from steinpath._support.arrays import (
     Array,
     beside,
     cast,
+    indices,
     is_foreign,
     like,
     namespace,
@@ -305,6 +306,15 @@ class _Shifted:
         middle = self.shifts[k - 1]
         first = int(np.searchsorted(self.shifts, middle - spread, side="left"))
         last = int(np.searchsorted(self.shifts, middle + spread, side="right"))
+        if self.shifts[first] == self.shifts[last - 1]:  # as many values as there are models
+            counts = np.bincount(self.fold[first:last], minlength=centres.shape[1])
+            order = xp.argsort(centres, axis=1)
+            counts = xp.take(indices(counts, centres), xp.reshape(order, (-1,)), axis=0)
+            counts = xp.cumulative_sum(xp.reshape(counts, order.shape), axis=1)
+            # the number of centres whose cumulative count is too small is the index of the result
+            place = xp.sum(xp.astype(counts < k - first, xp.int64), axis=1, keepdims=True)
+            column = xp.take_along_axis(order, place, axis=1)
+            return xp.take_along_axis(centres, column, axis=1)[:, 0] + float(middle)
         values = _columns(centres, self.fold[first:last])
         values += like(self.shifts[first:last], centres)
         if type(values) is np.ndarray:
