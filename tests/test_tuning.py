@@ -381,20 +381,6 @@ def test_choices_are_nearly_the_best_there_are(loss, penalty, noise, shape):
 
 
 @everywhere(every=3)
-@HOW
-def test_comparing_iterates_of_one_path_and_oneself(how):
-    tuning, _, _ = tuned(**how)
-    for k, risk in enumerate(tuning.risks):
-        assert tuning.compare((k, 2), (k, 9)) == risk.compare(2, 9)
-    for first, second in (((0, 3), (4, 12)), ((2, 5), (3, 5))):
-        one, other = tuning.compare(first, second), tuning.compare(second, first)
-        assert one[0] == pytest.approx(-other[0], abs=1e-14)
-        assert one[1] == pytest.approx(other[1], rel=1e-10)
-        assert one[0] == pytest.approx(tuning.risk[first] - tuning.risk[second], abs=1e-14)
-        assert 0 < one[1] < np.hypot(tuning.stderr[first], tuning.stderr[second]) * 1.5 + 0.1
-
-
-@everywhere(every=3)
 @pytest.mark.parametrize("method", ["compressed", "folds", "exact", "hutchinson"])
 def test_comparing_different_paths_by_hand(method):
     tuning, _, y = tuned(sp.Quantile(0.3), method=method, audit=0)

@@ -255,24 +255,6 @@ def test_divergence_is_reported(last):
 # ----- Comparing two iterates -----
 
 
-@everywhere
-@pytest.mark.parametrize("centered", [False, True], ids=["plain", "centered"])
-def test_differences_are_paired_over_observations(centered):
-    X, y = overfitting()
-    path = sp.run(X, y, sp.LAD(), LASSO, n_iter=20)
-    risk = sp.estimate_risk(path, method="loo", centered=centered)
-    losses = np.abs(y - risk.corrected)
-    for t1, t2 in ((20, 5), (3, 4), (0, 20)):
-        paired = losses[t1] - losses[t2]
-        variance = paired.var(ddof=1) / 60 + risk.interactions.stderr_between(t1, t2) ** 2
-        expected = (paired.mean(), np.sqrt(variance))
-        assert risk.compare(t1, t2) == pytest.approx(expected, rel=1e-9)
-        difference, error = risk.compare(t2, t1)
-        assert (-difference, error) == pytest.approx(expected, rel=1e-9)
-        assert risk.compare(t1, t1) == (0, 0)
-    assert risk.compare(3, 4)[1] < risk.stderr[3] / 2
-
-
 def test_a_single_observation_shows_no_difference():
     path = sp.run([[1.0, 2.0]], [3.0], sp.LAD(), LASSO, n_iter=50, stop=sp.StopOnRisk(patience=2))
     assert path.n_iter == 50

@@ -54,9 +54,10 @@ NOISE = 1.75
 _ROUNDING = 64
 
 
-def reach(best: int, n_iter: int) -> int:
-    """Return the last iteration to audit if ``best`` may be selected."""
-    return min(2 * best + _MARGIN, n_iter)
+def last_needed(options: ResolvedOptions, values: Array) -> int:
+    """Return the last iteration to audit, given estimated risks."""
+    best = int(namespace(values).argmin(values)) if options.near is None else options.near
+    return min(2 * best + _MARGIN, options.path.n_iter)
 
 
 def hold_out_rows(
@@ -194,13 +195,9 @@ class Audit:
         other = self if other is None else other
         if not np.array_equal(self.rows, other.rows):
             return math.hypot(float(self.error[t1]), float(other.error[t2]))
-        first, second = self.differences_at(t1), other.differences_at(t2)
+        first, second = self.differences[t1 : t1 + 1, :], other.differences[t2 : t2 + 1, :]
         added = self.share[t1] * first - other.share[t2] * second
         return float(self._error(added, first - second - added)[0])
-
-    def differences_at(self, t: int) -> Array:
-        """Return `differences` of one iteration, of shape (1, m)."""
-        return self.differences[t : t + 1, :]
 
     def _error(self, added: Array, rest: Array) -> Array:
         xp, sample = namespace(added), self.sample

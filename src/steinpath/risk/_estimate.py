@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from steinpath._support.arrays import Array, namespace
+from steinpath._support.arrays import namespace
 from steinpath._support.validation import (
     check_choice,
     check_count,
@@ -20,7 +20,7 @@ from steinpath.engine._batch import Batch
 from steinpath.engine._path import Path
 from steinpath.engine._traces import row_squares_of
 from steinpath.problem._scoring import Criterion, TestLoss
-from steinpath.risk._audit import NOISE, Audit, compare, hold_out_rows, reach
+from steinpath.risk._audit import NOISE, Audit, compare, hold_out_rows, last_needed
 from steinpath.risk._held_out import HeldOut
 from steinpath.risk._leave_out import FoldRuns, mean_losses
 from steinpath.risk._methods import (
@@ -241,7 +241,7 @@ def _audit_all(
     elif options.audit_until is not None:
         until = min(options.audit_until, path.n_iter)
     else:
-        until = max(_needed(options, estimate.values) for estimate in estimates.values())
+        until = max(last_needed(options, estimate.values) for estimate in estimates.values())
     drawn = options.rng.bit_generator.state
     while True:
         held_out = known
@@ -255,7 +255,7 @@ def _audit_all(
         if options.audit_until is not None:
             return audits, held_out
         scale = _closest(audits)
-        needed = _needed(options, estimates[scale].values + audits[scale].repair)
+        needed = last_needed(options, estimates[scale].values + audits[scale].repair)
         if needed <= held_out.until:
             return audits, held_out
         until = min(max(needed, 2 * held_out.until), path.n_iter)
@@ -266,12 +266,6 @@ def _closest(audits: dict[str | None, Audit]) -> str | None:
     if len(audits) == 1:
         return next(iter(audits))
     return min(audits, key=lambda scale: audits[scale].misfit)
-
-
-def _needed(options: ResolvedOptions, values: Array) -> int:
-    """Return the last iteration that an audit needs."""
-    best = int(namespace(values).argmin(values)) if options.near is None else options.near
-    return reach(best, options.path.n_iter)
 
 
 def assemble(
@@ -293,11 +287,16 @@ def assemble(
     if interactions is not None:
         stderr = xp.hypot(stderr, interactions.stderr())
     criterion: Any = options.criterion
+    train = estimate.train
+    if options.centered:
+        train = score(options, Predictions(options.path)).values
+    elif train is None:
+        train = mean_losses(options.path, criterion)
     name = getattr(criterion, "__name__", type(criterion).__name__)
     return Risk(
         values=values,
         raw=estimate.values,
-        train=_training_error(options, estimate),
+        train=train,
         stderr=stderr,
         probe_stderr=estimate.probe_stderr,
         test_loss=criterion.name if isinstance(criterion, Criterion) else name,
@@ -314,14 +313,6 @@ def assemble(
         splits=options.cv if isinstance(options.cv, Splits) else None,
         audited=audited,
     )
-
-
-def _training_error(options: ResolvedOptions, estimate: Estimate) -> Array:
-    if options.centered:
-        return score(options, Predictions(options.path)).values
-    if estimate.train is not None:
-        return estimate.train
-    return mean_losses(options.path, options.criterion)
 
 
 def estimate_risk_batch(
