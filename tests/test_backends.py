@@ -16,10 +16,12 @@ from problems import (
     ALGORITHM_EXAMPLES,
     PENALTY_EXAMPLES,
     SOME_LOSSES,
+    Products,
     draw,
     draw_for,
     handles,
 )
+from steinpath.problem._scoring import CRITERIA
 from steinpath.risk._methods import METHODS
 
 LAD = sp.LAD()
@@ -75,6 +77,14 @@ def test_paths(backend, loss, penalty, algorithm, fit_intercept):
         backend,
         lambda X, y, _: sp.run(X, y, loss, penalty(9), algorithm, 12, fit_intercept),
         loss=loss,
+    )
+    assert_same(backend, found, expected, PATH)
+
+
+@EVERY_BACKEND
+def test_designs_of_the_user(backend):
+    found, expected = both(
+        backend, lambda X, y, _: sp.run(Products(X), y, sp.LAD(), sp.Lasso(0.3), n_iter=12)
     )
     assert_same(backend, found, expected, PATH)
 
@@ -166,6 +176,20 @@ def test_windows_of_few_active_rows_and_columns(backend, known):
         return sp.estimate_risk(path, covariance=covariance, **options)
 
     assert_same_risk(backend, *both(backend, estimate, 60, 40))
+
+
+@EVERY_BACKEND
+@pytest.mark.parametrize("test_loss", [*CRITERIA, lambda y, z: (y - z) ** 2])
+def test_scoring_losses(backend, test_loss):
+    margin = getattr(CRITERIA.get(test_loss), "margin", False)
+    loss = sp.Logistic() if margin else sp.Huber()
+
+    def estimate(X, y, precision):
+        path = sp.run(X, y, loss, sp.Lasso(0.3), n_iter=12, fit_intercept=margin)
+        options = {"method": "exact", "audit": 10, "rng": 0, "precision": precision}
+        return sp.estimate_risk(path, test_loss, **options)
+
+    assert_same_risk(backend, *both(backend, estimate, loss=loss))
 
 
 # ------------------------------------------------------------------------------------------------

@@ -78,6 +78,7 @@ def kinds_of_labels(y):
 
 CASES = {
     "lad": (sp.LADLasso(**FAST), {}),
+    "scoring loss": (sp.HuberRidge(test_loss="absolute", **FAST), {}),
     "plain": (sp.PathRegressor("huber", "elastic_net", fit_intercept=False, cv=3, **FAST), {}),
     "time": (sp.SqrtLasso(cv=TimeSeriesSplit(3), rule="one_se", **FAST), {}),
     "counts": (sp.LADRidge(**FAST), {"sample_weight": np.arange(48) % 3}),

@@ -368,6 +368,7 @@ def test_random_state(data):
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [
+        ({"test_loss": "nonsense"}, ValueError, "test_loss must be one of 'absolute', 'squared'"),
         ({"alpha": -1.0}, ValueError, "alpha must be a finite number in"),
         ({"alpha": "best"}, ValueError, "alpha must be 'auto', a number or an array of numbers, g"),
         ({"alpha": None}, ValueError, "alpha must be 'auto', a number or an array of numbers, got"),
@@ -805,6 +806,20 @@ def test_data_that_changed_in_place_start_afresh(what, kind, data):
     assert_same(model, fixed("LADLasso", n_iter=30, standardize=False).fit(**arrays))
 
 
+@pytest.mark.parametrize("kind", [np.array, sparse.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("standardize", [True, False])
+def test_warm_starts_use_the_data_of_this_fit(kind, standardize, data):
+    """An equal copy continues the runs, also if the array of the last fit was modified."""
+    X, y, counter = kind(data[0]), data[1], Counter()
+    model = fixed("LADLasso", n_iter=25, warm_start=True, standardize=standardize)
+    model.set_callbacks(counter).fit(X, y)
+    copied = X.copy()
+    X *= 0.0
+    model.set_params(n_iter=40).fit(copied, y)
+    assert counter.iterations == 40
+    assert_same(model, fixed("LADLasso", standardize=standardize).fit(copied, y))
+
+
 # ------------------------------------------------------------------------------------------------
 # Warnings
 # ------------------------------------------------------------------------------------------------
@@ -960,6 +975,13 @@ def test_grid_search(model, grid, data):
     best = clone(model).set_params(**search.best_params_)
     assert_same(search.best_estimator_, best.fit(*data))
     assert search.best_score_ == pytest.approx(cross_val_score(best, *data, cv=3).mean())
+
+
+def test_parallel_grid_search(data):
+    grid = {"loss": ["lad", sp.Quantile(0.4)], "penalty": [functools.partial(sp.MCP, gamma=2.5)]}
+    model = make("PathRegressor", alpha=0.1)
+    searches = [GridSearchCV(model, grid, cv=2, n_jobs=n_jobs).fit(*data) for n_jobs in (1, 2)]
+    assert_allclose(*(search.cv_results_["mean_test_score"] for search in searches))
 
 
 @copies

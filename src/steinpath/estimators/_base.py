@@ -70,6 +70,7 @@ from steinpath.problem._grid import (
 )
 from steinpath.problem._losses import LOSSES, Loss
 from steinpath.problem._penalties import PENALTIES, NoPenalty, Penalty
+from steinpath.problem._scoring import CRITERIA
 from steinpath.risk._options import RiskOptions
 from steinpath.risk._stopping import growing_horizons
 from steinpath.tuning._tune import DEFAULT_ALGORITHM, RULES, check_n_iter, search, start_all
@@ -574,6 +575,8 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         elif not isinstance(self.select, str) or self.select not in ("risk", "last"):
             raise ValueError(f"select must be 'risk', 'last' or an iteration, got {self.select!r}")
         check_choice("rule", self.rule, RULES)
+        if isinstance(self.test_loss, str):
+            check_choice("test_loss", self.test_loss, CRITERIA)
         check_instance("algorithm", self._algorithm(), ProximalAlgorithm, "sp.ChambollePock()")
         self._loss()
         self._options()

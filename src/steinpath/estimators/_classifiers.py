@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from steinpath._support.arrays import Array, beside, is_foreign, like, namespace, to_numpy
 from steinpath._support.printing import with_error
-from steinpath._support.validation import read_array
+from steinpath._support.validation import check_choice, read_array
 from steinpath.estimators._base import GeneralEstimator, NamedEstimator, Part, PathEstimator
 from steinpath.estimators._docstrings import documented
 from steinpath.estimators._fit import PreparedRows, Progress
@@ -211,12 +211,10 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         self.train_error_rate_ = float(np.average(wrong, weights=weights))
 
     def _check_parameters(self) -> None:
+        if isinstance(self.test_loss, str):
+            names = [name for name, kind in CRITERIA.items() if kind.margin]
+            check_choice("test_loss", self.test_loss, names)
         super()._check_parameters()
-        if isinstance(self.test_loss, str) and not CRITERIA[self.test_loss].margin:
-            names = ", ".join(repr(name) for name, kind in CRITERIA.items() if kind.margin)
-            raise ValueError(
-                f"test_loss={self.test_loss!r} is a scoring loss for regression; use one of {names}"
-            )
 
     def _loss(self, spread: float = 1.0) -> Loss:
         loss: Any = super()._loss(spread)  # type: ignore[safe-super]
