@@ -16,13 +16,14 @@ from scipy.linalg import hadamard
 
 import steinpath as sp
 from formal import dual_jacobians
-from problems import ALGORITHM_EXAMPLES, PENALTY_EXAMPLES
+from problems import ALGORITHM_EXAMPLES, PENALTY_EXAMPLES, Products
 from steinpath._support.validation import check_rng, spawned
 from steinpath.design._base import Design
 from steinpath.design._dense import DenseDesign
 from steinpath.design._memmap import BlockDesign, BlockSizes
 from steinpath.design._transformed import ScaledDesign
 from steinpath.inference import _debias
+from steinpath.inference._estimate_intervals import intervals_along
 from steinpath.inference._scores import nodewise_scores, residual_scores
 
 FIELDS = ("estimate", "stderr", "lower", "upper", "pvalue", "probe_stderr")
@@ -226,6 +227,17 @@ def test_monte_carlo_error_is_the_spread_over_seeds(noisy_path, monkeypatch):
     assert np.all(claimed > 0)
 
 
+def test_monte_carlo_error_falls_with_the_number_of_probes(noisy_path, monkeypatch):
+    options = {"covariance": sp.simulate.toeplitz(60, 0.5)}
+    monkeypatch.setattr(_debias, "_NOISE", 0.0)
+    sizes = []
+    for doublings in (0, 4):
+        monkeypatch.setattr(_debias, "_DOUBLINGS", doublings)
+        intervals = [sp.coefficient_intervals(noisy_path, 25, rng=k, **options) for k in range(8)]
+        sizes.append(np.sqrt(np.mean([seeded.probe_stderr**2 for seeded in intervals])))
+    assert 4 / 1.6 < sizes[0] / sizes[1] < 4 * 1.6  # 16 times as many probes
+
+
 def test_probes_double_until_their_error_is_small(noisy_path):
     found = sp.coefficient_intervals(noisy_path, 25, rng=0, scores="node-wise lasso")
     share = found.probe_stderr / np.sqrt(found.stderr**2 - found.probe_stderr**2)
@@ -294,6 +306,15 @@ def test_for_groups_they_are_cluster_robust(intercept, count):
     assert count == 200 or found.stderr[0] > 1.1 * plain.stderr[0]
 
 
+def test_groups_of_one_row_are_robust_to_unequal_errors():
+    """White's standard errors, where the spread of the errors depends on a column."""
+    X, _, _ = drawn(400, 10)
+    y = (1 + X[:, 0] ** 2) * np.random.default_rng(1).standard_normal(400)
+    path = sp.run(X, y, sp.Squared(), sp.NoPenalty(), sp.FISTA(), n_iter=600)
+    found = sp.coefficient_intervals(path, 600, rng=0, groups=np.arange(400))
+    np.testing.assert_allclose(found.stderr, sm.OLS(y, X).fit(cov_type="HC1").bse, rtol=0.02)
+
+
 @pytest.mark.parametrize("how", HOW)
 def test_of_lad_they_are_near_those_of_quantile_regression(how):
     X, y, _ = drawn(600, 12, noise="t2")
@@ -343,6 +364,53 @@ def test_means_of_columns_do_not_matter_with_an_intercept(problem, how):
     assert_same(found, truth, rtol=1e-4)
 
 
+@pytest.mark.parametrize("how", HOW)
+def test_units_of_all_columns(problem, how):
+    X, y = problem
+    plain = fitted(X, y, algorithm=sp.ChambollePock(0.3, 0.5))
+    scaled = sp.run(100 * X, y, sp.LAD(), sp.Lasso(20.0), sp.ChambollePock(0.3, 0.5e-4), n_iter=25)
+    options = HOW[how](20)
+    truth = sp.coefficient_intervals(plain, 12, rng=0, **options)
+    if how == "covariance":
+        options["covariance"] = 1e4 * options["covariance"]
+    found = sp.coefficient_intervals(scaled, 12, rng=0, **options)
+    assert_same(found, truth, rtol=1e-5, scale=0.01)
+
+
+def test_units_of_single_columns_do_not_change_inferences():
+    """The algorithm takes another path then; of least squares, the end is the same."""
+    X, y, _ = drawn(120, 6)
+    scale = np.array([1, 2, 0.5, 1, 3, 1.0])
+    paths = [
+        sp.run(rows, y, sp.Squared(), sp.NoPenalty(), sp.FISTA(), n_iter=600)
+        for rows in (X, X * scale)
+    ]
+    truth, found = (sp.coefficient_intervals(path, 600, rng=0) for path in paths)
+    np.testing.assert_allclose(found.estimate * scale, truth.estimate, atol=1e-5)
+    np.testing.assert_allclose(found.stderr * scale, truth.stderr, rtol=1e-2)
+
+
+@pytest.mark.parametrize("how", ["residuals", "node-wise lasso"])
+def test_the_order_of_rows_and_features_does_not_matter(problem, how, monkeypatch):
+    X, y = problem
+    rng = np.random.default_rng(0)
+    rows, columns = rng.permutation(90), rng.permutation(20)
+    signs, back = Design.signs, np.argsort(columns)
+
+    def moved(self, rng, *shape):
+        """The same sign for the same row."""
+        drawn = signs(self, rng, *shape)
+        return drawn[rows] if shape[0] == 90 else drawn
+
+    truth = sp.coefficient_intervals(fitted(X, y), 12, rng=0, **HOW[how](20))
+    monkeypatch.setattr(Design, "signs", moved)
+    path = fitted(X[rows][:, columns], y[rows])
+    found = sp.coefficient_intervals(path, 12, rng=0, **HOW[how](20))
+    for name in FIELDS:
+        mine, other = getattr(found, name)[back], getattr(truth, name)
+        np.testing.assert_allclose(mine, other, rtol=2e-4, atol=2e-4 * np.max(other))
+
+
 def contained(X, y, container, tmp_path):
     """The same data in another container, and the tolerance of the results."""
     if container == "sparse":
@@ -351,6 +419,8 @@ def contained(X, y, container, tmp_path):
         return torch.asarray(X), torch.asarray(y), 1e-5
     if container == "float32":
         return X.astype(np.float32), y.astype(np.float32), 1e-2
+    if container == "products":
+        return Products(X), y, 1e-5
     if container == "scaled":
         scale = np.arange(1.0, X.shape[1] + 1)
         return ScaledDesign(DenseDesign(X * scale), scale), y, 1e-5
@@ -363,8 +433,10 @@ def contained(X, y, container, tmp_path):
 
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("container", ["sparse", "torch", "float32", "scaled", "disk"])
+@pytest.mark.parametrize("container", ["sparse", "torch", "float32", "products", "scaled", "disk"])
 def test_the_container_does_not_matter(problem, how, intercept, container, tmp_path):
+    if container == "products" and intercept:
+        pytest.skip("it does not know its means")
     X, y = problem
     X = X * (np.random.default_rng(3).random(X.shape) < 0.6)
     *given, tolerance = contained(X, y, container, tmp_path)
@@ -639,6 +711,17 @@ def test_the_search_ends_at_four_times_the_best_so_far():
     assert _debias.shortest(widths, nothing) == (10, True)
     widths[40] = 0.5
     assert _debias.shortest(widths, nothing) == (40, False)
+
+
+def test_the_default_iterate_does_not_depend_on_what_else_is_asked_for():
+    X, y, _ = drawn(120, 40)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.5), n_iter=150)
+    alone = sp.coefficient_intervals(path, rng=0)
+    both = intervals_along(path, [None, 150], None, 0.95, check_rng(0))
+    assert [found.t for (found,) in both] == [alone.t, 150]
+    np.testing.assert_allclose(both[0][0].stderr, alone.stderr, rtol=0.2)
+    ends = [np.flatnonzero(~np.isnan(ci.relative_width))[-1] for ci in (alone, both[0][0])]
+    assert max(32, 4 * alone.t) <= ends[0] < ends[1] == 150
 
 
 # ------------------------------------------------------------------------------------------------

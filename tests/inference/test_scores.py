@@ -235,6 +235,20 @@ def test_copies_of_a_column_are_not_identified(copy):
     np.testing.assert_array_equal(np.flatnonzero(~scores.identified), [3, 7])
 
 
+@INTERCEPT
+def test_constant_columns_have_no_residuals_and_do_not_disturb_others(intercept):
+    X, y = of_many_sizes(40, 20)
+    wide = np.insert(X, 4, 1e6 * intercept, axis=1)
+    scores = nodewise_scores(path_of(wide, y, fit_intercept=intercept), np.arange(21), None)
+    np.testing.assert_array_equal(np.flatnonzero(~scores.identified), [4])
+    assert not scores.columns(np.array([4])).any()
+    # one column more makes the penalty a little larger
+    plain, *_ = regressed(X, fit_intercept=intercept)
+    others = np.delete(scores.columns(np.arange(21)), 4, axis=1)
+    ratios = np.linalg.norm(others, axis=0) / np.linalg.norm(plain, axis=0)
+    np.testing.assert_allclose(ratios, 1, atol=0.03)
+
+
 def test_each_member_lacks_its_own_column():
     X, y = of_many_sizes(12, 5)
     own, rng = np.array([3, 0]), np.random.default_rng(0)

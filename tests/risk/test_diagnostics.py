@@ -16,7 +16,7 @@ from benchmarks.common.challenges import CHALLENGES
 from problems import ALGORITHM_EXAMPLES, Products, draw, handles
 from steinpath.problem._scoring import CRITERIA
 from steinpath.risk._audit import Audit
-from steinpath.risk._diagnostics import CHECKS, Diagnostic, Evidence
+from steinpath.risk._diagnostics import CHECKS, Diagnostic, Evidence, diagnose
 from steinpath.risk._evidence import blocks_of_columns
 from steinpath.risk._held_out import RowSample
 from steinpath.risk._methods import METHODS
@@ -71,16 +71,16 @@ def complaints(risk, at=None):
     return {each.name for each in risk.diagnose(at) if each.warns}
 
 
-def momentum():
+def momentum(xp=np):
     """Clipped descent that remembers an older state."""
 
     def primal(t, b, eta):
         return b[-1] + 0.3 * (b[-1] - b[max(t - 2, 0)]) - 0.3 * eta[-1]
 
     return sp.Recursion(
-        dual=lambda t, u, v: -np.clip(v[-1], -0.1, 0.1),
+        dual=lambda t, u, v: -xp.clip(v[-1], -0.1, 0.1),
         primal=primal,
-        dual_jvp=lambda t, u, v, du, dv: -dv[-1] * (np.abs(v[-1]) < 0.1)[:, None],
+        dual_jvp=lambda t, u, v, du, dv: xp.where(xp.abs(v[-1])[:, None] < 0.1, -dv[-1], 0.0),
         primal_jvp=lambda t, b, eta, db, deta: primal(t, db, deta),
     )
 
@@ -323,6 +323,15 @@ def test_rows_that_alternate_are_no_concern():
     assert not any(found.warns for found in (rows, residuals))
 
 
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("shape", [(21, 2), (60, 1), (60, 20), (300, 5), (100, 150)], ids=str)
+def test_independent_rows_are_not_serial(shape, seed):
+    X, y = gaussian(*shape, seed), gaussian(shape[0], 1, seed + 20)[:, 0]
+    for rows in (X, X + 5.0, X * gaussian(shape[0], 1, seed + 10), np.abs(X)):
+        path = sp.run(rows, y, sp.Squared(), sp.Ridge(0.5), n_iter=2)
+        assert not check(estimate(path, "folds"), "serial rows").warns
+
+
 # Directions of rows around their mean do not have mean zero, if their law is skewed: those of
 # independent rows are alike by the squared length of that mean.
 SKEWED = {
@@ -360,6 +369,19 @@ def test_the_agreement_of_neighbours_by_hand(method, n):
     count = n - 1 if n % 2 == 0 else n - 3  # pairs with a sign
     same = (1 + found.value / math.sqrt(count)) / 2
     assert f"same sign in {same:.0%}" in found.message
+
+
+@INTERCEPT
+def test_errors_that_remember_are_seen_unless_they_are_shuffled(fit_intercept):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100, 20))
+    y = X[:, 0] + lfilter([1.0], [1.0, -0.9], rng.standard_normal(100))
+    order = rng.permutation(100)
+    risk = risk_of(X, y, "loo", fit_intercept=fit_intercept)
+    shuffled = risk_of(X[order], y[order], "loo", fit_intercept=fit_intercept)
+    np.testing.assert_allclose(shuffled.values, risk.values, rtol=1e-8)  # the same data
+    assert check(risk, "serial residuals").warns
+    assert not check(shuffled, "serial residuals").warns
 
 
 # ------------------------------------------------------------------------------------------------
@@ -830,6 +852,21 @@ def test_messages_of_audits_without_sampling_error():
         assert all("inf" not in message for message in risk.warnings)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_diagnostics_change_nothing(method):
+    path = paper_path(loss=sp.SquareRoot(), penalty=sp.Ridge(0.5), fit_intercept=True)
+    rng = np.random.default_rng(0)
+    risk = sp.estimate_risk(path, method=method, audit=8, rng=rng)
+    fields = ("values", "raw", "stderr", "probe_stderr", "train", "corrected")
+    before = {name: getattr(risk, name).copy() for name in fields}
+    state, fitted = rng.bit_generator.state, path.fitted.copy()
+    assert diagnose(risk) == diagnose(risk) == risk.diagnostics
+    for name, values in before.items():
+        np.testing.assert_array_equal(getattr(risk, name), values)
+    np.testing.assert_array_equal(path.fitted, fitted)
+    assert rng.bit_generator.state == state
+
+
 # ------------------------------------------------------------------------------------------------
 # Hardly any data
 # ------------------------------------------------------------------------------------------------
@@ -881,10 +918,23 @@ def test_other_arrays_have_the_same_diagnostics(convert, rel, method, fit_interc
         estimate(sp.run(*data, sp.SquareRoot(), sp.Ridge(0.1), **options), method, audit=10)
         for data in ((X, y), (convert(X), convert(y)))
     )
+    assert_same_diagnostics(theirs, ours, rel)
+
+
+def assert_same_diagnostics(theirs, ours, rel):
     for found, expected in zip(theirs.diagnostics, ours.diagnostics, strict=True):
         assert (found.name, found.warns) == (expected.name, expected.warns)
         assert found.threshold == pytest.approx(expected.threshold, rel=rel)
         assert found.value == pytest.approx(expected.value, rel=rel, abs=rel)
+
+
+def test_recursions_of_other_arrays_have_the_same_diagnostics():
+    X, y, _ = draw(40, 7)
+    ours, theirs = (
+        estimate(sp.run(xp.asarray(X), xp.asarray(y), sp.Huber(), sp.NoPenalty(), momentum(xp), 5))
+        for xp in (np, array_api_strict)
+    )
+    assert_same_diagnostics(theirs, ours, 1e-8)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -969,3 +1019,16 @@ def test_columns_in_blocks_are_all_columns_and_no_category_is_cut(fit_intercept)
     np.testing.assert_allclose(found, X, atol=1e-12)
     sizes = [len(group) for _, groups in blocks for group in groups]
     assert sizes == [1] * 100 + [300] + [1] * 100
+
+
+@pytest.mark.parametrize("shape", [(300, 260), (260, 300)], ids=str)
+def test_columns_of_designs_that_are_just_products_are_read_in_one(shape, monkeypatch):
+    X, calls = gaussian(*shape), []
+    for name in ("matmat", "rmatmat"):
+        product = getattr(Products, name)
+        monkeypatch.setattr(
+            Products, name, lambda *args, own=product: calls.append(1) or own(*args)
+        )
+    found = np.hstack([block for block, _ in blocks_of_columns(Products(X))])
+    np.testing.assert_array_equal(found, X)
+    assert len(calls) == 1

@@ -225,10 +225,14 @@ def columns_of(design: Design, which: np.ndarray) -> Array:
 def blocks_of_columns(design: Design) -> Iterator[tuple[np.ndarray, list[list[int]]]]:
     """Iterate over blocks of columns as arrays, and their groups, without splitting a category."""
     design = features_of(design)
-    start, width, p = 0, _BLOCK, design.shape[1]
+    start, width, (n, p), whole = 0, _BLOCK, design.shape, None
+    if design.part(None, np.arange(1)) is None:  # one product, with the smaller identity matrix
+        identity = design.array(np.eye(min(n, p)))
+        whole = to_numpy(design.forward(identity) if p <= n else design.adjoint(identity).T)
     while start < p:
         end = min(start + width, p)
-        X = np.array(to_numpy(columns_of(design, np.arange(start, end))), float)
+        X = columns_of(design, np.arange(start, end)) if whole is None else whole[:, start:end]
+        X = np.array(to_numpy(X), float)
         groups = _categories(X)
         if end < p:  # the last group may continue
             if len(groups) == 1:
