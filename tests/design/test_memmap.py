@@ -233,6 +233,45 @@ def test_bad_kinds(in_blocks):
     np.testing.assert_allclose(other.coef, path.coef, rtol=1e-10, atol=1e-12)
 
 
+CUT_SHORT = """
+import sys
+import numpy as np
+import steinpath as sp
+
+n, p = 4000, 12
+X, y = np.ones((n, p)) + np.eye(n, p), np.arange(n) % 7.0
+np.save(sys.argv[1], globals()[sys.argv[2]])
+maps = {"X": X, "y": y, sys.argv[2]: np.load(sys.argv[1], mmap_mode="r")}
+model = sp.LADLasso(alpha=0.1, n_iter=2, select="last", method=None, tol=10.0)
+model.fit(X, y)
+with open(sys.argv[1], "r+b") as file:
+    file.truncate(4096)
+calls = {
+    "run": lambda: sp.run(maps["X"], maps["y"], sp.LAD(), sp.Lasso(0.1), n_iter=2),
+    "fit": lambda: model.fit(maps["X"], maps["y"]),
+    "score": lambda: model.score(maps["X"], maps["y"]),
+    "design": lambda: sp.design._memmap.BlockDesign(maps["X"][:, 1:]) if sys.argv[2] == "X" else 1,
+}
+for name, call in calls.items():
+    try:
+        call()
+    except EOFError as error:
+        print(name, error)
+"""
+
+
+@pytest.mark.parametrize("name", ["X", "y"])
+def test_files_cut_short(tmp_path, name):
+    """In a process of its own, which would end if it read what is missing."""
+    command = [sys.executable, "-W", "ignore", "-c", CUT_SHORT, tmp_path / "map.npy", name]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 3 + (name == "X")
+    for line in lines:
+        assert f"the file of {name} was truncated after it was mapped" in line
+
+
 def test_parts_of_the_file_feed_the_tangents(in_blocks, monkeypatch):
     """Sparse tangents read a window's rows and columns once, not in each of its iterations."""
     X, y = problem(60, 40)

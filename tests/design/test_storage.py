@@ -75,7 +75,7 @@ def paths(store, loss, penalty, intercept, shape=(40, 12), n_iter=15, dtype=floa
 def test_paths(store, loss, intercept):
     for penalty in PENALTY_EXAMPLES.values():
         stored, dense = paths(store, loss, penalty(12), intercept)
-        assert_same(stored, dense, PATH, rtol=1e-9, atol=1e-9)
+        assert_same(stored, dense, PATH, rtol=1e-9, atol=1e-10)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "int8", "bool"])
@@ -86,8 +86,7 @@ def test_paths_of_types_and_shapes(store, dtype, shape):
     stored, dense = paths(store, sp.LAD(), sp.Lasso(0.3), True, shape, **how)
     single = dtype == "float32"
     assert stored.coef.dtype == dense.coef.dtype == (np.float32 if single else np.float64)
-    close = 1e-3 if single else 1e-9
-    assert_same(stored, dense, PATH, rtol=close, atol=close)
+    assert_same(stored, dense, PATH, rtol=1e-4 if single else 1e-9, atol=2e-4 if single else 1e-11)
     assert stored.coef[-1].any()
 
 
@@ -127,6 +126,14 @@ def test_risks(store, loss, how, problem):
     assert stored.warnings == dense.warnings
     if "audit" in how:
         assert_same(stored.audit, dense.audit, AUDIT, rtol=1e-7, atol=1e-7)
+
+
+def test_risks_in_single_precision(store):
+    stored, dense = (
+        sp.estimate_risk(path, method="compressed", row_scale="norm", audit=8, rng=0)
+        for path in paths(store, sp.LAD(), sp.Lasso(0.3), True)
+    )
+    assert_same(stored, dense, RISK, rtol=2e-3, atol=2e-3)
 
 
 @INTERCEPT
@@ -218,8 +225,24 @@ def test_products_and_parts(store, scale, intercept, single):
             np.testing.assert_allclose(one.rmatmat(u), other.rmatmat(u), atol=atol)
     for center in (None, np.linspace(-1, 1, 12).astype(dtype)):
         squares = (design.row_squares(center) for design in (stored, dense))
-        np.testing.assert_allclose(*squares, rtol=1e-5 if single else 1e-7, atol=100 * atol)
-    np.testing.assert_allclose(stored.norm_bounds(), dense.norm_bounds(), rtol=1e-5)
+        np.testing.assert_allclose(*squares, rtol=1e-5 if single else 1e-7, atol=10 * atol)
+    rtol = 1e-5 if single else 1e-7
+    np.testing.assert_allclose(stored.norm_bounds(), dense.norm_bounds(), rtol=rtol)
+
+
+@pytest.mark.parametrize("shape", [(90, 70), (70, 90)], ids=["tall", "wide"])
+@INTERCEPT
+def test_norms_and_rows(store, shape, intercept):
+    """Beyond the size at which the norm is computed of the whole matrix."""
+    stored, dense = (
+        path.design for path in paths(store, sp.LAD(), sp.Lasso(1.0), intercept, shape, 1)
+    )
+    X, _ = problem(*shape)
+    Z = X - X.mean(axis=0) * intercept
+    np.testing.assert_allclose(stored.row_squares(), (Z**2).sum(axis=1), rtol=1e-12, atol=1e-10)
+    np.testing.assert_allclose(stored.norm_bounds(), dense.norm_bounds(), rtol=1e-6)
+    if not intercept:
+        assert stored.norm_bounds().high >= np.linalg.norm(X, 2) * (1 - 1e-9)
 
 
 @pytest.mark.parametrize(
@@ -232,15 +255,14 @@ def test_products_and_parts(store, scale, intercept, single):
     ],
 )
 def test_bad_entries_are_refused_as_in_memory(store, change, error):
-    X, _ = problem()
+    X = problem()[0] + 10  # limits of magnitudes depend on the number of stored entries
     for i, value in change.items():
         X[i, 5] = value
     with pytest.raises(ValueError, match=error) as in_memory:
         DenseDesign(X)
     with pytest.raises(ValueError, match=error) as stored:
         store(X)
-    limits = slice(0, 40)  # limits of magnitudes depend on the number of entries
-    assert str(in_memory.value)[limits] == str(stored.value)[limits]
+    assert str(in_memory.value) == str(stored.value)
 
 
 def test_the_guard_guards():

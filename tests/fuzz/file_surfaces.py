@@ -159,7 +159,7 @@ def _check_values(file, columns):
 
 
 def _round_trip(case, model, target, file, table):
-    """A model that was kept in a file predicts the same, in any order of the rows."""
+    """A model in a file predicts the same, what the file says, and in any order of the rows."""
     predictions = _usable(lambda: _decided(model, table))
     if isinstance(predictions, Refusal):
         return predictions
@@ -172,11 +172,46 @@ def _round_trip(case, model, target, file, table):
     check(not isinstance(again, Refusal), f"read once, but not twice: {again}")
     found = evaluate(lambda: _decided(saved.model, again))
     check(np.array_equal(found, predictions), "a model that was saved predicts otherwise")
+    expected, sizes = recomputed(json.loads(kept.read_text(encoding="utf-8")), again)
+    off = np.abs(expected - found) / np.maximum(sizes, 1e-300)
+    check(off.max() < 1e-12, f"predictions are off by {off.max():.2g}")
     order = case.rng.permutation(again.frame.num_rows)
     moved = evaluate(lambda: _decided(saved.model, again.take(order)))
-    close = np.allclose(moved, found[order], rtol=1e-9, atol=1e-9 * np.abs(found).max())
-    check(close, "predictions depend on the order of rows")
+    off = np.abs(moved - found[order]) / np.maximum(sizes[order], 1e-300)
+    check(off.max() < 1e-12, "predictions depend on the order of rows")
     return saved
+
+
+def recomputed(entries, table):
+    """Predictions from the JSON of a model, and the sizes of the terms of their sums."""
+    coef = [np.array(values) for values in entries["model"]["coef"].values()]
+    used = entries["encoder"]["columns"]
+    values = _columns(table, [column["name"] for column in used if column["levels"]])
+    intercept = np.array(entries["model"]["intercept"])
+    total = np.zeros((table.frame.num_rows, *intercept.shape)) + intercept
+    sizes = np.abs(total)
+    for column in used:
+        for feature in _features(column, values[column["name"]]):
+            term = np.multiply.outer(feature, coef.pop(0))
+            total, sizes = total + term, sizes + np.abs(term)
+    return total, sizes
+
+
+def _features(column, values):
+    """The features of a column, by what the JSON says of it."""
+    fill, gaps = column["fill"], missing(values)
+    if column["kind"] in ("number", "date"):
+        dates = values.dtype.kind == "M"
+        numbers = values.astype("int64") / 86_400e6 if dates else values.astype(float)
+        features = [np.where(gaps, np.nan if fill is None else fill, numbers)]
+    else:
+        known = column["levels"]
+        named = [fill if text is None else text for text in texts(values)]
+        if known[-1] == "(other)":
+            named = [text if text in known else "(other)" for text in named]
+        levels = known[1:] if column["kind"] == "binary" else known
+        features = [np.array([text == level for text in named], float) for level in levels]
+    return features + [gaps.astype(float)] * column["indicator"]
 
 
 def _read_for(saved, path):

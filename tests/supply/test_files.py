@@ -145,6 +145,16 @@ def test_more_columns_than_any_table_has(tmp_path):
     assert message_about(file).startswith("line 1 has a NUL byte")
 
 
+def test_long_lines_and_cells(tmp_path, monkeypatch):
+    file = tmp_path / "long.csv"
+    file.write_text(f"a,b\n1,{'x' * 200_000}\n")
+    assert "field larger than field limit" in message_about(file)
+    file.write_text("a,b\n" + f"1,{'x' * 100_000}\n" * 3)
+    # a row is longer than what is parsed at once
+    monkeypatch.setattr("steinpath.app.tables.text._BLOCK", 1000)
+    assert read_table(file).frame.num_rows == 3
+
+
 def test_numbers_of_a_hundred_thousand_digits(tmp_path):
     file = tmp_path / "digits.csv"
     rows = "".join(f"{k},x\n{k + 1},{'1' * 100_000}\n" for k in range(0, 12, 2))

@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import torch
+from scipy import sparse
 from sklearn.base import ClassifierMixin
 
 import steinpath as sp
@@ -215,6 +216,20 @@ def test_columns_of_several_types():
     for held in (mixed, pl.from_pandas(mixed), pa.Table.from_pandas(mixed)):
         for use in (run, fit, predict):
             np.testing.assert_allclose(use(X=held), use(X=expected), rtol=1e-12)
+
+
+def test_integers_beyond_double_precision_are_rounded():
+    large = X.astype(int) + 2**60
+    for held in (large, large.tolist(), large.astype(np.uint64), objects(int)(large)):
+        for use in (run, fit, predict):
+            np.testing.assert_allclose(use(X=held), use(X=large.astype(float)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("argument", ["y", "sample_weight"])
+def test_sparse_vectors(argument):
+    for use in USES[argument]:
+        with pytest.raises(TypeError, match=f"{argument} must be dense, got a sparse matrix"):
+            use(**{argument: sparse.csr_array(Y[:, None])})
 
 
 @pytest.mark.parametrize(

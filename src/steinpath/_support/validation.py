@@ -7,6 +7,7 @@ therefore convert their numeric input (lists, arrays, data frames, tensors) with
 from __future__ import annotations
 
 import math
+import mmap
 import operator
 import sys
 import warnings
@@ -112,6 +113,7 @@ def read_array(name: str, values: Any) -> Array:
     if is_foreign(values):
         return values
     _refuse_times(name, values)
+    check_map(name, values)
     try:
         array = np.asarray(values)
     except (ValueError, TypeError, RuntimeError) as error:
@@ -124,6 +126,26 @@ def read_array(name: str, values: Any) -> Array:
     if not array.dtype.isnative:  # byte order of another machine
         array = array.astype(array.dtype.newbyteorder("="))
     return array
+
+
+def map_of(array: Any) -> Any:
+    """Return the `numpy.memmap` that an array is or is a view of; None otherwise."""
+    while isinstance(array, np.ndarray):
+        base: Any = array.base
+        if isinstance(array, np.memmap) and isinstance(base, mmap.mmap):
+            return array
+        array = base
+    return None
+
+
+def check_map(name: str, array: Any) -> None:
+    """Refuse a memory map that extends beyond its file: reading it would end the process."""
+    root = map_of(array)
+    if root is not None and root.base.size() < root.offset + root.nbytes:
+        raise EOFError(
+            f"the file of {name} was truncated after it was mapped: "
+            f"{root.filename or 'unnamed file'}; write it again, map it again"
+        )
 
 
 def _has_mask(values: Any, depth: int) -> bool:

@@ -17,9 +17,9 @@ import numpy as np
 from scipy.sparse import issparse, load_npz
 
 from steinpath._support.files import import_pyarrow
-from steinpath._support.validation import check_array
+from steinpath._support.validation import check_array, map_of
 from steinpath.design._conversion import as_design
-from steinpath.design._memmap import BlockDesign, BlockSizes, map_of
+from steinpath.design._memmap import BlockDesign, BlockSizes
 from steinpath.design._sparse import SparseDesign, compressed
 
 # Bytes per step of a checksum, because they may have to be copied.

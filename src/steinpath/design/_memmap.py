@@ -17,7 +17,14 @@ from typing import Any
 import numpy as np
 
 from steinpath._support.arrays import Array
-from steinpath._support.validation import check_array, check_shape, check_size, refuse_nonfinite
+from steinpath._support.validation import (
+    check_array,
+    check_map,
+    check_shape,
+    check_size,
+    map_of,
+    refuse_nonfinite,
+)
 from steinpath.design._base import ScalableDesign
 from steinpath.design._dense import DenseDesign
 
@@ -45,19 +52,6 @@ def needs_blocks(X: Any, largest: int = _SIZES.largest_block) -> bool:
     """Whether X is a `numpy.memmap`, or a view of one, of more than ``largest`` bytes."""
     plain = type(X) in (np.ndarray, np.memmap)
     return plain and X.nbytes > largest and map_of(X) is not None
-
-
-def map_of(array: Any) -> np.memmap[Any, Any] | None:
-    """Return the `numpy.memmap` that an array is or is a view of; None otherwise."""
-    while isinstance(array, np.ndarray):
-        if isinstance(array, np.memmap) and isinstance(_pages_of(array), mmap.mmap):
-            return array
-        array = array.base
-    return None
-
-
-def _pages_of(root: np.memmap[Any, Any]) -> Any:
-    return root.base
 
 
 class BlockDesign(ScalableDesign):
@@ -98,6 +92,7 @@ class BlockDesign(ScalableDesign):
 
     def _open(self, X: np.ndarray, sizes: BlockSizes) -> None:
         check_shape("X", X.shape, ndim=2)
+        check_map("X", X)
         dtype = check_array("X", np.zeros((1, 1), X.dtype), ndim=2).dtype
         self.shape = (int(X.shape[0]), int(X.shape[1]))
         self.example = np.zeros(1, dtype)
@@ -242,12 +237,12 @@ class BlockDesign(ScalableDesign):
         release = root is not None and root.mode != "c" and hasattr(mmap, "MADV_DONTNEED")
 
         def read(piece: slice, block: np.ndarray) -> None:
-            if root is not None and release:
+            if release:
                 _read_ahead(root, matrix[piece])
             with np.errstate(over="ignore"):  # overflow is detected in the products
                 np.copyto(block, matrix[piece], casting="same_kind")
-            if root is not None and release:
-                _pages_of(root).madvise(mmap.MADV_DONTNEED)
+            if release:
+                root.base.madvise(mmap.MADV_DONTNEED)
 
         with ThreadPoolExecutor(1) as background:
 
@@ -284,9 +279,9 @@ def _has_rows_in_one_piece(X: np.ndarray) -> bool:
     return abs(X.strides[0]) >= abs(X.strides[1])
 
 
-def _read_ahead(root: np.memmap[Any, Any], view: np.ndarray) -> None:
+def _read_ahead(root: Any, view: np.ndarray) -> None:
     """Read the pages of a view at once, instead of one after another as they are touched."""
     low, high = np.lib.array_utils.byte_bounds(view)
     first = root.ctypes.data - root.offset % mmap.ALLOCATIONGRANULARITY
     start = (low - first) // mmap.PAGESIZE * mmap.PAGESIZE
-    _pages_of(root).madvise(mmap.MADV_WILLNEED, start, high - first - start)
+    root.base.madvise(mmap.MADV_WILLNEED, start, high - first - start)
