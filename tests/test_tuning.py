@@ -44,6 +44,14 @@ def test_zero_above_and_not_below(loss, make, intercept):
         assert (below.coef[-500:] != 0).any()  # nonconvex runs may go round in circles
 
 
+def test_sizes_are_checked():
+    X, y, _ = draw(20, P)
+    with pytest.raises(ValueError, match="3 weights, but X has 8 columns"):
+        sp.lam_max(X, y, sp.LAD(), sp.Lasso(1.0, weights=[1, 1, 1]))
+    with pytest.raises(ValueError, match="X has 20 rows, but y has 19"):
+        sp.lam_max(X, y[1:], sp.LAD(), sp.Lasso(1.0))
+
+
 @pytest.mark.parametrize("loss", [sp.LAD(), sp.SquareRoot(), sp.Huber()], ids=repr)
 def test_unpenalised_columns_are_fitted_first(loss):
     X, y, _ = draw(41, P)

@@ -710,3 +710,25 @@ def test_the_risk_of_a_choice_is_that_on_new_rows():
     assert found.naive_bias.mean() < -0.05
     assert found.covered.mean() >= 0.92
     assert 0.88 <= found.share.mean() <= 0.95
+
+
+def test_how_rows_are_stored_does_not_matter():
+    X, y = drawn(N, P, level=3.0)
+    first, *others = [
+        sp.tune(stored, y, sp.LAD(), sp.Lasso, LAMS, N_ITER, algorithm(), True, rng=0)
+        for stored in (X, scipy.sparse.csr_array(X), pd.DataFrame(X))
+    ]
+    for tuning in others:
+        assert tuning.chosen.choices == first.chosen.choices
+        assert tuning.best_risk == pytest.approx(first.best_risk, rel=1e-9)
+        np.testing.assert_allclose(tuning.predict_interval(X), first.predict_interval(X), atol=1e-9)
+
+
+def test_without_a_risk_there_are_no_intervals():
+    X, y = drawn(N, P, level=3.0)
+    model = estimator(alpha=0.1, method=None, select=5).fit(X, y)
+    assert not hasattr(model, "best_risk_")
+    with pytest.raises(ValueError, match="not available: no risk was estimated"):
+        model.predict_interval(X)
+    with pytest.raises(ValueError, match="cv has no effect with method=None"):
+        estimator(alpha=0.1, method=None, select=5, cv=3).fit(X, y)

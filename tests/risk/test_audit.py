@@ -708,3 +708,27 @@ def test_an_audit_goes_further_if_it_moves_the_choice():
 
 def test_an_audit_near_a_given_iterate():
     assert estimate(long_path(), "compressed", audit=8, near=20).audit.until == 56
+
+
+def test_single_precision_data():
+    X, y, _ = draw(40, 15)
+    single, double = (
+        estimate(sp.run(X.astype(t), y.astype(t), sp.LAD(), sp.Lasso(0.2), n_iter=12), audit=14)
+        for t in (np.float32, np.float64)
+    )
+    np.testing.assert_array_equal(single.audit.rows, double.audit.rows)
+    for name in ("difference", "stderr", "slope", "correlation", "share", "error"):
+        found, expected = (getattr(risk.audit, name) for risk in (single, double))
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found[1:], expected[1:], atol=1e-4)
+    assert single.values.dtype == single.stderr.dtype == np.float32
+
+
+def test_leave_one_out_is_not_run_twice(monkeypatch):
+    path, runs, real = ridge_path(), [], baselines.predictions_without
+    expected = estimate(path, "loo").values
+    monkeypatch.setattr(
+        baselines, "predictions_without", lambda *a, **k: runs.append(1) or real(*a, **k)
+    )
+    np.testing.assert_array_equal(estimate(path, "loo", audit=14).values, expected)
+    assert len(runs) == 1

@@ -426,6 +426,40 @@ def test_runs_that_diverge_without_a_row(test_loss):
 
 
 @everywhere
+@DIVERGENT
+@pytest.mark.parametrize("options", [{}, {"method": "exact", "audit": 2}], ids=["loo", "audit"])
+def test_runs_that_diverge_without_a_pair(options, test_loss):
+    """Descent that needs three rows out of four, and does not move with them."""
+    fragile = sp.Recursion(
+        dual=lambda t, u, v: v[-1],
+        primal=lambda t, b, eta: np.where(eta[-1] < 0.7, np.inf, 0.0),
+        dual_jvp=lambda t, u, v, du, dv: dv[-1],
+        primal_jvp=lambda t, b, eta, db, deta: 0 * deta[-1],
+    )
+    path = sp.run(np.ones((4, 1)), np.ones(4), sp.Squared(), sp.NoPenalty(), fragile, n_iter=3)
+    assert np.isfinite(leave_one_out(path)).all()
+    with pytest.raises(FloatingPointError, match="on a part of the rows"):
+        estimate(path, test_loss=test_loss, **options)
+
+
+@LOO_AND_AUDIT
+@pytest.mark.parametrize("test_loss", ["squared", squared], ids=["named", "callable"])
+def test_single_precision_data(options, test_loss):
+    X, y, _ = draw(30, 9)
+    single, double = (
+        estimate(
+            sp.run(X.astype(t), y.astype(t), sp.Squared(), sp.Ridge(0.2), n_iter=12),
+            test_loss=test_loss,
+            **options,
+        )
+        for t in (np.float32, np.float64)
+    )
+    assert single.interactions.changes.dtype == single.stderr.dtype == np.float32
+    variances = [risk.interactions.stderr() ** 2 for risk in (single, double)]
+    np.testing.assert_allclose(*variances, rtol=1e-3)
+
+
+@everywhere
 def test_the_order_of_the_rows_does_not_matter():
     X, y, _ = draw(40, 15)
     order = np.random.default_rng(0).permutation(40)

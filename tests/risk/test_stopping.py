@@ -305,3 +305,28 @@ def test_rules_without_one_of_their_methods_are_refused(missing):
 def test_randomness_is_checked_at_once():
     with pytest.raises(TypeError, match="rng must be None"):
         sp.StopOnRisk(rng="seed")
+
+
+@pytest.mark.parametrize("method", ["horizons", "evaluate"])
+def test_errors_of_a_rule_are_its_own(method):
+    def fails(*_):
+        raise ZeroDivisionError
+
+    rule = Rule()
+    setattr(rule, method, fails)
+    with pytest.raises(ZeroDivisionError):
+        sp.run(*overfitting(), sp.LAD(), LASSO, n_iter=6, stop=rule)
+
+
+@everywhere
+@pytest.mark.parametrize("known", [False, True], ids=["estimated", "known"])
+def test_exact_estimates_do_not_depend_on_later_iterations(known):
+    X, y = overfitting()
+    how = {"method": "exact", "covariance": sp.simulate.toeplitz(40) if known else None, "audit": 0}
+    stop = sp.StopOnRisk(patience=4, growth=1.2, **how)
+    stopped = sp.run(X, y, sp.LAD(), LASSO, n_iter=30, stop=stop)
+    full = sp.estimate_risk(sp.run(X, y, sp.LAD(), LASSO, n_iter=30), **how)
+    assert stopped.n_iter < 30
+    for name in ("values", "stderr", "corrected"):
+        expected = getattr(full, name)[: stopped.n_iter + 1]
+        np.testing.assert_allclose(getattr(stopped.risk, name), expected, atol=1e-8)

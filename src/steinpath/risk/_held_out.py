@@ -25,6 +25,7 @@ import numpy as np
 
 from steinpath._support.arrays import (
     Array,
+    deviation,
     group_sums,
     largest_along,
     like,
@@ -122,10 +123,11 @@ class RowSample:
 
     def deviation(self, values: Array) -> Array:
         """Return sample standard deviations, of shape (T,); 0 for a single row."""
-        means = self.mean(values)
         if self.total == 1:
-            return 0 * means
-        return self.norm(values - means[:, None]) / math.sqrt(self.total - 1)
+            return 0 * self.mean(values)
+        if self.design is None:
+            return deviation(values, axis=1)
+        return self.norm(values - self.mean(values)[:, None]) / math.sqrt(self.total - 1)
 
     def stderr(self, values: Array) -> Array:
         """Return standard errors of means over a part of the population, of shape (T,)."""
