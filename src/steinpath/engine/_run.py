@@ -81,7 +81,9 @@ def run(
         and the intercept starts at the best constant fit.
     stop : StopOnRisk, optional
         Rule that may stop the run before ``n_iter``; ``path.risk`` is then its estimate.
-        User-defined rules implement the same two methods, `horizons` and `evaluate`.
+        User-defined rules implement the same two methods: ``horizons(n_iter)`` returns the
+        iterations after which to check, up to ``n_iter``, and ``evaluate(path)`` returns the path,
+        possibly with a risk, and whether to stop.
     sample_weight : array-like of shape (n,), optional
         Positive row weights. Only their proportions matter: integer weights are equivalent to
         repeated rows with a penalty larger by the square root of their mean. Risk estimates do not

@@ -71,7 +71,8 @@ def estimate_risk(
         "squared", "huber", "pseudo_huber", "epsilon_insensitive", "quantile". Its parameter is that
         of the path's loss if both have the same parameter, and otherwise the default of the loss
         class. A loss such as ``sp.Quantile(0.8)`` has its own parameter. A callable receives
-        copies of ``(y, prediction)`` for all rows and returns one finite number for each.
+        ``(y, prediction)`` for all rows and returns one finite number for each; it must not modify
+        its arguments, and NumPy arrays are read-only.
     covariance : array-like of shape (p, p), optional
         Covariance of the rows of X. If given, the estimate is the paper's R̃; otherwise R̂.
     method : str, default="auto"
@@ -147,21 +148,7 @@ def estimate_risk(
     >>> bool(risk.values[risk.best_iter] < risk.values[-1])
     True
     """
-    options = RiskOptions(
-        test_loss=test_loss,
-        covariance=covariance,
-        method=method,
-        row_scale=row_scale,
-        audit=audit,
-        audit_until=audit_until,
-        groups=groups,
-        cv=cv,
-        n_probes=n_probes,
-        probe_tol=probe_tol,
-        near=near,
-        precision=precision,
-        centered=centered,
-    )
+    options = RiskOptions.among(locals())
     check_instance("path", path, Path, "sp.run(X, y, loss, penalty)")
     risk: Risk = path.design.on_blocks(estimate, path, options, check_rng(rng))
     return risk
@@ -360,15 +347,7 @@ def estimate_risk_batch(
     check_instance("batch", batch, Batch, "sp.run_batch(X, y, loss, penalty)")
     if row_scale is not None:
         check_choice("row_scale", row_scale, ("norm",))
-    options = RiskOptions(
-        test_loss=test_loss,
-        covariance=covariance,
-        method="compressed",
-        row_scale=row_scale,
-        n_probes=n_probes,
-        precision=precision,
-        centered=centered,
-    )
+    options = RiskOptions.among(locals()).but(method="compressed")
     return estimate_together(batch, options, _generators(rng, batch))
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -44,6 +44,12 @@ class RiskOptions:
     #: Whether a rough estimate is sufficient, to identify candidates for an accurate one. It uses
     #: as few folds and probes as possible.
     rough: bool = False
+
+    @classmethod
+    def among(cls, arguments: Mapping[str, Any]) -> RiskOptions:
+        """Return the options among the arguments of a function; others are ignored."""
+        names = [option.name for option in fields(cls)]
+        return cls(**{name: arguments[name] for name in names if name in arguments})
 
     def __post_init__(self) -> None:
         check_choice("method", self.method, ("auto", *METHOD_NAMES))

@@ -145,13 +145,6 @@ class StopOnRisk:
         return path.but(risk=risk), last - best >= self.patience and rise > stderr
 
     def _options(self) -> RiskOptions:
-        return RiskOptions(
-            test_loss=self.test_loss,
-            covariance=self.covariance,
-            method=self.method,
-            row_scale=self.row_scale,
-            # cv does not leave out single rows
-            audit=self.audit if self.cv is None or self.audit == "folds" else 0,
-            groups=self.groups,
-            cv=self.cv,
-        )
+        # cv does not leave out single rows
+        audit = self.audit if self.cv is None or self.audit == "folds" else 0
+        return RiskOptions.among({**vars(self), "audit": audit})

@@ -176,16 +176,7 @@ def tune(
     """
     check_instance("algorithm", algorithm, ProximalAlgorithm, "sp.ChambollePock()")
     length = check_n_iter(n_iter)
-    options = RiskOptions(
-        test_loss=test_loss,
-        covariance=covariance,
-        method=method,
-        row_scale=row_scale,
-        audit=audit,
-        groups=groups,
-        cv=cv,
-    )
-    how = options, rng, length, rule, iterate, lam_ratio
+    how = RiskOptions.among(locals()), rng, length, rule, iterate, lam_ratio
     with printing(verbose, "tune"):
         tuning = search(as_design(X), y, loss, penalty, lams, algorithm, fit_intercept, *how)
     return replace(tuning, library=library_of(X))
