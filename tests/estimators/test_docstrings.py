@@ -88,7 +88,7 @@ def methods(name):
 # Methods for other parts of the package.
 INTERNAL = {
     *("above_level", "but", "encode", "end_of_grid", "facts", "fit_facts"),
-    *("from_json", "objective_at", "on", "products_at", "refuse_weights"),
+    *("from_json", "on", "products_at", "refuse_weights"),
     "to_json",
 }
 

@@ -307,9 +307,6 @@ def test_what_penalties_beside_each_other_are():
         assert isinstance(joint, PerMemberPenalty)
         assert joint.each == penalties
         assert [joint.member(k) for k in range(len(penalties))] == list(penalties)
-    free = FreeIntercept(lasso).beside([FreeIntercept(sp.Lasso(1.0))])
-    assert isinstance(free, FreeIntercept)
-    np.testing.assert_array_equal(free.features.lam, [0.5, 1.0])
     nothing = sp.NoPenalty()
     assert nothing.beside([sp.NoPenalty()]) is nothing
 

@@ -18,7 +18,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -135,16 +135,6 @@ class Algorithm(ABC):
 # ------------------------------------------------------------------------------------------------
 
 
-class ProximalMap(Protocol):
-    """Map with a structured Jacobian."""
-
-    def __call__(self, point: Array) -> Array:
-        """Evaluate the map at ``point``."""
-
-    def jacobian(self, point: Array) -> Jacobian:
-        """Return the Jacobian at ``point``."""
-
-
 @dataclass(frozen=True)
 class DualMap:
     """``w ↦ -scale · ∇h_step(-factor · w)`` for the loss ``h`` smoothed by ``step``."""
@@ -232,7 +222,7 @@ class ProximalMaps(Maps):
         return self._tangent(self.algorithm.primal, self.primal_map, t, b, eta)
 
     def _tangent(
-        self, update: Update, prox: ProximalMap, t: int, first: History, second: History
+        self, update: Update, prox: DualMap | PrimalMap, t: int, first: History, second: History
     ) -> Tangent:
         """Differentiate an update, by the Jacobian at the point where it calls the map."""
         jacobians = []

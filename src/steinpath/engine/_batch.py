@@ -11,6 +11,7 @@ import itertools
 import threading
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import fields
 from typing import Any, NamedTuple, overload
 
 import array_api_compat
@@ -63,10 +64,6 @@ class _Storage:
     def states(self, n_iter: int) -> States:
         """Return the states up to an iteration."""
         return States(*(array[:, : n_iter + 1, :] for array in self.arrays))
-
-    def has_room(self, known: int, n_iter: int) -> bool:
-        """Whether a run with ``known`` states may continue in place because no other run has."""
-        return bool(self.known == known and n_iter < self.arrays.b.shape[1])
 
 
 class Batch(Sequence[Path]):
@@ -131,13 +128,17 @@ class Batch(Sequence[Path]):
         With ``room`` for more iterations, the runs may be extended later without a copy.
         """
         storage = self._storage
-        if storage is None or not storage.has_room(self.n_iter + 1, n_iter):
+        # the run may continue in place if no other run has
+        latest = storage is not None and storage.known == self.n_iter + 1
+        if storage is None or not latest or n_iter >= storage.arrays.b.shape[1]:
             # unlike NumPy's, other arrays take their memory at once
             most = max(n_iter, room) if self.on_processor else n_iter
             storage = _Storage(self.states, self.data.design, most)
         states, reached = storage.states(n_iter), n_iter
-        shards = self._shards() if watch is None else [self]
-        if len(shards) > 1:
+        count = self.threads() if watch is None else 1
+        if count > 1:
+            members = np.array_split(np.arange(len(self)), count)
+            shards = [self.part(list(some)) for some in members]
             bounds = np.cumsum([0, *map(len, shards)])
             parts = [
                 States(*(array[start:end, ...] for array in states))
@@ -196,11 +197,6 @@ class Batch(Sequence[Path]):
         alone = not wide or not own or not self.on_processor or not design.is_whole
         alone = alone or design.out_of_core
         return 1 if alone else min(threads_allowed(), len(self))
-
-    def _shards(self) -> list[Batch]:
-        """Return parts that run in threads of their own, where that pays off."""
-        members, count = np.arange(len(self)), self.threads()
-        return [self.part(list(some)) for some in np.array_split(members, count)]
 
     def unmoved(self) -> Batch:
         """Return the same runs at iteration 0."""
@@ -427,26 +423,34 @@ class DeferredBatch(Batch):
         return DeferredPath(self, k, self._unmoved[k])
 
     def keep(self, k: int, path: Path) -> Path:
-        """Return a path that keeps a compact part of the results of a run."""
-        mine = self[k]
-        assert isinstance(mine, DeferredPath)
-        return mine.keeping(path)
+        """Return a path that keeps its fitted values or coefficients, whichever are fewer."""
+        n, p = path.design.shape
+        name, deferred = "products" if n <= p else "iterates", self[k]
+        vars(deferred)[name] = copied(getattr(path, name))
+        return deferred
+
+
+# The attributes of a path with the states of a run.
+_STATES = {"iterates": "b", "products": "product", "duals": "u", "etas": "eta"}
 
 
 class DeferredPath(Path):
-    """Path that is recomputed when its states are needed."""
+    """Path that is recomputed when states are needed that it does not keep."""
+
+    _batch: DeferredBatch
+    _member: int
 
     def __init__(self, batch: DeferredBatch, k: int, start: Path):
-        names = ("y", "loss", "penalty", "algorithm", "design", "maps", "level", "risk")
-        self.__dict__ |= {name: getattr(start, name) for name in names}
-        self.__dict__ |= {"_batch": batch, "_member": k, "_products": None, "_iterates": None}
+        own = (field.name for field in fields(start) if field.name not in _STATES)
+        self.__dict__ |= {name: getattr(start, name) for name in own}
+        self.__dict__ |= {"_batch": batch, "_member": k}
 
-    def keeping(self, path: Path) -> DeferredPath:
-        """Keep the fitted values or the coefficients of a run, whichever are fewer numbers."""
-        n, p = path.design.shape
-        name, values = ("_products", path.products) if n <= p else ("_iterates", path.iterates)
-        self.__dict__[name] = copied(values)
-        return self
+    def __getattr__(self, name: str) -> Array:
+        if name not in _STATES:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        if name == "products" and "iterates" in vars(self):
+            return self.products_at(slice(None))
+        return getattr(self._batch.states_of(self._member), _STATES[name])[0, ...]
 
     def __deepcopy__(self, memo: Any) -> DeferredPath:
         return self  # it has no mutable state of its own
@@ -455,39 +459,7 @@ class DeferredPath(Path):
     def n_iter(self) -> int:
         return self._batch.n_iter
 
-    @property
-    def iterates(self) -> Array:
-        """``b^t`` of the recursion, for each iteration."""
-        return self._states.b[0, ...] if self._iterates is None else self._iterates
-
-    @property
-    def products(self) -> Array:
-        """``X b^t`` of the recursion, for each iteration."""
-        return self.products_at(slice(None))
-
-    @property
-    def duals(self) -> Array:
-        """Dual iterates, starting with ``u^0``."""
-        return self._states.u[0, ...]
-
-    @property
-    def etas(self) -> Array:
-        """``Xᵀ u^t / √n``, for each iteration."""
-        return self._states.eta[0, ...]
-
     def products_at(self, t: slice) -> Array:
-        if self._products is not None:
-            return self._products[t, :]
-        if self._iterates is not None:
-            return self.design.forward(self._iterates[t, :].T).T
-        return self._states.product[0, t, :]
-
-    @property
-    def _states(self) -> States:
-        return self._batch.states_of(self._member)
-
-    # attributes set by `__init__`, for type checkers
-    _batch: DeferredBatch
-    _member: int
-    _products: Array | None
-    _iterates: Array | None
+        if "iterates" in vars(self):
+            return self.design.forward(self.iterates[t, :].T).T
+        return super().products_at(t)

@@ -455,19 +455,13 @@ class _Sketched:
 
     def decompose(self) -> tuple[Array, Array, np.ndarray]:
         """Return the same for the full range."""
-        xp = self._xp
-        if not self._design.is_whole:
-            return self._decompose_shared()
-        left, sizes, right = xp.linalg.svd(
-            self._weights * (self._duals - self._means), full_matrices=False
-        )
-        coordinates = left * sizes[:, None, :] / self._weights
-        return xp.matrix_transpose(right), coordinates, to_numpy(sizes)
-
-    def _decompose_shared(self) -> tuple[Array, Array, np.ndarray]:
-        """Return the same from inner products of the duals, if no process holds all rows."""
-        xp = self._xp
-        weighted = cast(self._weights * (self._duals - self._means), xp.float64)
+        xp, weighted = self._xp, self._weights * (self._duals - self._means)
+        if self._design.is_whole:
+            left, sizes, right = xp.linalg.svd(weighted, full_matrices=False)
+            coordinates = left * sizes[:, None, :] / self._weights
+            return xp.matrix_transpose(right), coordinates, to_numpy(sizes)
+        # from inner products of the duals, since no process holds all rows
+        weighted = cast(weighted, xp.float64)
         products = self._design.over_rows(weighted @ xp.matrix_transpose(weighted))
         squares, left = np.linalg.eigh(to_numpy(products))
         rank = min(left.shape[-1], self._design.n_rows)

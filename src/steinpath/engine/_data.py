@@ -90,7 +90,14 @@ class RunData:
 
     def bind(self, algorithm: Algorithm, penalty: Penalty) -> tuple[Algorithm, Maps]:
         """Fix the step sizes of an algorithm for the first member's y, and return its maps."""
-        _check_lam(penalty, self.design.example)
+        example = self.design.example
+        limit = 1e-8 * float(namespace(example).finfo(example.dtype).max)
+        if penalty.largest_lam > limit:
+            raise ValueError(
+                f"lam is too large for {example.dtype}: with weights it is "
+                f"{penalty.largest_lam:.3g} in {penalty!r}, and the limit is {limit:.1g}; use a "
+                "smaller lam, or float64"
+            )
         penalty = self.own(penalty)
         penalty.check_size(self.design.shape[1])
         with np.errstate(over="ignore", invalid="ignore"):  # each iterate is checked instead
@@ -119,16 +126,6 @@ class RunData:
         offsets = [self.loss.start(y[~left_out[:, k]]) - level for k in range(left_out.shape[1])]
         offset = self.design.array(np.tile(np.asarray(offsets), copies))
         return replace(self, design=design.without(left_out, count, copies), offset=offset)
-
-
-def _check_lam(penalty: Penalty, example: Array) -> None:
-    """Refuse a penalty that is infinite, or nearly so, in the precision of X."""
-    limit = 1e-8 * float(namespace(example).finfo(example.dtype).max)
-    if penalty.largest_lam > limit:
-        raise ValueError(
-            f"lam is too large for {example.dtype}: with weights it is {penalty.largest_lam:.3g} "
-            f"in {penalty!r}, and the limit is {limit:.1g}; use a smaller lam, or float64"
-        )
 
 
 def prepare(X: Any, y: Any, loss: Loss, fit_intercept: bool, sample_weight: Any = None) -> RunData:

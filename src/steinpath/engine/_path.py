@@ -143,13 +143,6 @@ class Path:
         """Loss plus penalty of each iterate."""
         return self.design.on_blocks(_objective, self)
 
-    def objective_at(self, t: int) -> Array:
-        """Loss plus penalty of one iterate."""
-        residuals = self.response - self.products_at(slice(t, t + 1))[0, :]
-        with np.errstate(over="ignore"):  # it may be infinite if iterates diverge
-            loss = self.loss.value(residuals, self.data.rows)
-            return loss + self.penalty.value(self.coef[t, :])
-
     @cached_property
     def gap(self) -> Array:
         """Duality gap of each iterate: an upper bound on its objective minus the minimum."""
@@ -235,22 +228,20 @@ class Path:
     def _repr_html_(self) -> str:
         coef = to_numpy(self.coef)
         count = f"{np.count_nonzero(coef[-1])} of {coef.shape[1]} at the last iteration"
-        facts = [*self._facts(), ("Nonzero coefficients", count)]
-        largest = np.argsort(-np.abs(np.nan_to_num(coef[-1])), kind="stable")[:_SHOWN]
-        lines = {f"coefficient {j}": coef[:, j] for j in sorted(largest)}
-        times, label = np.arange(self.n_iter + 1), f"iteration ({len(lines)} largest coefficients)"
-        chart = line_chart(times, lines, x_label=label, legend=False)
-        return fragment("Path", facts, chart)
-
-    def _facts(self) -> list[tuple[str, str]]:
-        return [
+        facts = [
             ("Loss", repr(self.loss)),
             ("Penalty", repr(self.penalty)),
             ("Algorithm", type(self.algorithm).__name__),
             ("Data", f"n = {self.n_samples}, p = {self.n_features}"),
             ("Intercept", "yes" if self.fit_intercept else "no"),
             ("Iterations", str(self.n_iter)),
+            ("Nonzero coefficients", count),
         ]
+        largest = np.argsort(-np.abs(np.nan_to_num(coef[-1])), kind="stable")[:_SHOWN]
+        lines = {f"coefficient {j}": coef[:, j] for j in sorted(largest)}
+        times, label = np.arange(self.n_iter + 1), f"iteration ({len(lines)} largest coefficients)"
+        chart = line_chart(times, lines, x_label=label, legend=False)
+        return fragment("Path", facts, chart)
 
     def __repr__(self) -> str:
         n, p = self.n_samples, self.n_features
@@ -269,5 +260,9 @@ class Path:
 
 
 def _objective(path: Path) -> Array:
-    values = [path.objective_at(t) for t in range(path.n_iter + 1)]
+    values, rows = [], path.data.rows
+    for t in range(path.n_iter + 1):  # one at a time, since blocks of residuals take memory
+        residuals = path.response - path.products_at(slice(t, t + 1))[0, :]
+        with np.errstate(over="ignore"):  # it may be infinite if iterates diverge
+            values.append(path.loss.value(residuals, rows) + path.penalty.value(path.coef[t, :]))
     return namespace(path.response).stack(values)

@@ -110,7 +110,9 @@ def run(
     >>> path.coef.shape, path.dual.shape, path.fitted.shape
     ((51, 20), (50, 100), (51, 100))
     """
-    _check_penalty(penalty)
+    check_instance("penalty", penalty, Penalty, "sp.Lasso(0.5)")
+    if isinstance(getattr(penalty, "lam", None), np.ndarray):
+        raise ValueError(f"{penalty!r} has several values of lam; use sp.run_batch or sp.tune")
     check_instance("algorithm", algorithm, Algorithm, "sp.ChambollePock()")
     n_iter = check_count("n_iter", n_iter)
     methods = (getattr(stop, name, None) for name in ("horizons", "evaluate"))
@@ -148,12 +150,6 @@ def run_data(
         if done:
             break
     return path
-
-
-def _check_penalty(penalty: Any) -> None:
-    check_instance("penalty", penalty, Penalty, "sp.Lasso(0.5)")
-    if isinstance(getattr(penalty, "lam", None), np.ndarray):
-        raise ValueError(f"{penalty!r} has several values of lam; use sp.run_batch or sp.tune")
 
 
 def run_batch(

@@ -14,8 +14,10 @@ The omitted entries are exactly zero.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -190,13 +192,10 @@ class Linearization:
 
 def _union(tangents: Sequence[Tangent]) -> Coordinates:
     """Return the coordinates at which any of the tangents can be nonzero."""
-    union = None
-    for tangent in tangents:
-        mask = tangent.support()
-        if mask is None:
-            return None
-        union = mask if union is None else union | mask
-    return np.flatnonzero(to_numpy(union))
+    masks = [tangent.support() for tangent in tangents]
+    if any(mask is None for mask in masks):
+        return None
+    return np.flatnonzero(to_numpy(reduce(operator.or_, masks)))
 
 
 def _size(coordinates: Coordinates, all_of_them: int) -> int:

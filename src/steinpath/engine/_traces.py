@@ -59,8 +59,9 @@ class CorrectionMatrices:
         """Return W if known, else the solution of ``K Ŵ = A``; without one probe, if given."""
         if self.W is not None:
             return _mean_without(self.W, skip)
-        assert self.K is not None
-        return _solve_lower(_mean_without(self.K, skip), _mean_without(self.A, skip))
+        K, A = to_numpy(_mean_without(self.K, skip)), to_numpy(_mean_without(self.A, skip))
+        # on the host, since the system is small
+        return like(solve_triangular(K, A, lower=True), self.A)
 
     def corrected(self, path: Path, skip: int | None = None) -> Array:
         """Return the corrected ``X b^t - ρ² Σ_s w[t, s-1] u^s``, of shape (T, n)."""
@@ -143,10 +144,7 @@ def compute_matrices(
     With known moments the corrections do not need K. ``width`` tangent columns advance together, in
     a linearization that keeps its derivatives.
     """
-    if method == "exact":
-        streams = _exact_streams(path, moments, rho_squared)
-    else:
-        streams = _random_streams(path, moments, rho_squared, n_probes, rng)
+    streams = _streams(path, moments, rho_squared, method == "exact", n_probes, rng)
     if moments is not None and not always_K:
         del streams["v"]
     if linearization is None:
@@ -171,38 +169,34 @@ class _Stream(NamedTuple):
 _Streams = dict[str, _Stream]
 
 
-def _exact_streams(path: Path, covariance: Array | None, rho_squared: Array | None) -> _Streams:
-    design = path.design
-    n, p = design.shape
-    basis = design.array(np.eye(p))
-    columns = design.forward(basis)
-    read_eta = [design.adjoint(columns)]
-    if covariance is not None:
-        read_eta.insert(0, covariance)
-    weighted = columns if rho_squared is None else rho_squared[:, None] * columns
-    # tr(X P) = tr(P X): over the p columns of X, or over n basis vectors if n < p
-    if p <= n:
-        into_v = _Stream(weighted, [basis])
-    else:
-        into_v = _Stream(design.array(np.eye(n)), [weighted.T])
-    return {"eta": _Stream(basis, read_eta), "v": into_v}
-
-
-def _random_streams(
+def _streams(
     path: Path,
     covariance: Array | None,
     rho_squared: Array | None,
+    exact: bool,
     n_probes: int,
     rng: np.random.Generator,
 ) -> _Streams:
-    design = path.design
-    n, p = design.shape
-    g, xi = design.signs(rng, p, n_probes), design.signs(rng, n, n_probes)
-    read_eta = [design.adjoint(design.forward(g))]
+    """Return all basis vectors, or random signs, as probes."""
+    design, (n, p) = path.design, path.design.shape
+
+    def weighted(block: Array) -> Array:
+        return block if rho_squared is None else rho_squared[:, None] * block
+
+    g = design.array(np.eye(p)) if exact else design.signs(rng, p, n_probes)
+    columns = design.forward(g)
+    read_eta = [design.adjoint(columns)]
     if covariance is not None:
-        read_eta.insert(0, covariance @ g)
-    weighted = xi if rho_squared is None else rho_squared[:, None] * xi
-    return {"eta": _Stream(g, read_eta), "v": _Stream(xi, [design.adjoint(weighted)])}
+        read_eta.insert(0, covariance if exact else covariance @ g)
+    if not exact:
+        xi = design.signs(rng, n, n_probes)
+        into_v = _Stream(xi, [design.adjoint(weighted(xi))])
+    # tr(X P) = tr(P X): over the p columns of X, or over n basis vectors if n < p
+    elif p <= n:
+        into_v = _Stream(weighted(columns), [g])
+    else:
+        into_v = _Stream(design.array(np.eye(n)), [weighted(columns).T])
+    return {"eta": _Stream(g, read_eta), "v": into_v}
 
 
 def second_moments(path: Path, covariance: Any) -> Array:
@@ -337,11 +331,6 @@ def _mean_without(layers: Array, skip: int | None = None) -> Array:
         return xp.mean(layers, axis=0)
     count = layers.shape[0]
     return (xp.sum(layers, axis=0) - layers[skip, ...]) / (count - 1)
-
-
-def _solve_lower(K: Array, A: Array) -> Array:
-    """Solve ``K Ŵ = A`` for a lower triangular K on the host, since the system is small."""
-    return like(solve_triangular(to_numpy(K), to_numpy(A), lower=True), A)
 
 
 # ------------------------------------------------------------------------------------------------

@@ -13,8 +13,10 @@ can be computed in any coordinates.
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, Self
 
 import numpy as np
@@ -237,13 +239,8 @@ class PerMember(Jacobian):
         return PerMember(tuple(own.affine(shift, factor) for own in self.each))
 
     def support(self) -> Array | None:
-        union = None
-        for own in self.each:
-            mask = own.support()
-            if mask is None:
-                return None
-            union = mask if union is None else union | mask
-        return union
+        masks = [own.support() for own in self.each]
+        return None if any(mask is None for mask in masks) else reduce(operator.or_, masks)
 
     def columns(self, count: int) -> list[Jacobian]:
         split = zip(*(own.columns(count) for own in self.each), strict=True)

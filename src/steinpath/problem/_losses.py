@@ -25,7 +25,7 @@ import numpy as np
 from steinpath._support.arrays import Array, along_members, cast, clip, namespace, to_numpy
 from steinpath._support.validation import LARGEST
 from steinpath.problem._jacobians import Diagonal, Jacobian, RankOne
-from steinpath.problem._registry import ParameterSpec, Registered, Registry
+from steinpath.problem._registry import ParameterSpec, Registered
 from steinpath.problem._rows import Rows
 
 # If a minimiser is not unique, the selected one must not depend on rounding errors.
@@ -33,13 +33,13 @@ _ROUNDING = 16 * float(np.finfo(float).eps)
 
 
 #: All losses by name.
-LOSSES: Registry[Loss] = Registry("loss")
+LOSSES: dict[str, type[Loss]] = {}
 
 
 class Loss(Registered, ABC):
     """Convex function of the residual ``y - X b``."""
 
-    registry: ClassVar[Registry[Loss]] = LOSSES
+    registry = LOSSES
     #: Default scoring loss: a key of `steinpath.problem._scoring.CRITERIA`.
     test_loss: ClassVar[str]
     #: Lipschitz constant of ``√n ∇h``; None for a nonsmooth loss.

@@ -48,16 +48,16 @@ from steinpath.problem._jacobians import (
     Jacobian,
     PerMember,
 )
-from steinpath.problem._registry import ParameterSpec, Registered, Registry
+from steinpath.problem._registry import ParameterSpec, Registered
 
 #: All penalties by name.
-PENALTIES: Registry[Penalty] = Registry("penalty")
+PENALTIES: dict[str, type[Penalty]] = {}
 
 
 class Penalty(Registered, ABC):
     """Function of the coefficients that is added to the loss."""
 
-    registry: ClassVar[Registry[Penalty]] = PENALTIES
+    registry = PENALTIES
     #: Whether ``lam`` may be an array with one value per member.
     lam_of_members: ClassVar[bool] = False
 
@@ -712,11 +712,6 @@ class FreeIntercept(Penalty):
 
     def repeated(self, members: int) -> Penalty:
         return FreeIntercept(self.features.repeated(members))
-
-    def beside(self, others: Sequence[Penalty]) -> Penalty:
-        features = [other.features for other in others if isinstance(other, FreeIntercept)]
-        assert len(features) == len(others)
-        return FreeIntercept(self.features.beside(features))
 
     def __repr__(self) -> str:
         return repr(self.features)  # messages show the penalty that the user passed

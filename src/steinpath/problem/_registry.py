@@ -7,13 +7,10 @@ command line, reports, model files and tests look it up in the registry of its t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar
 
 from steinpath._support.validation import check_number
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -72,37 +69,6 @@ class ParameterSpec:
         object.__setattr__(instance, self.name, self.check(getattr(instance, self.name)))
 
 
-class Registry(Mapping[str, type[T]], Generic[T]):
-    """Classes by name, in the order of their definition."""
-
-    def __init__(self, kind: str):
-        self._kind = kind  # for messages
-        self._classes: dict[str, type[T]] = {}
-
-    def __getitem__(self, name: str) -> type[T]:
-        return self._classes[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._classes)
-
-    def __len__(self) -> int:
-        return len(self._classes)
-
-    def __repr__(self) -> str:
-        return f"<Registry of each {self._kind}: {', '.join(self)}>"
-
-    def add(self, name: str, member: type[T]) -> None:
-        """Register a class; refuse a name that another class uses."""
-        known = self._classes.get(name)
-        # re-running a notebook cell defines the same class again
-        if known is not None and _place(known) != _place(member):
-            raise ValueError(
-                f"the name {name!r} of {_place(member)} is already used by {_place(known)}: choose "
-                f"another name for this {self._kind}"
-            )
-        self._classes[name] = member
-
-
 def _place(member: type) -> str:
     return f"{member.__module__}.{member.__qualname__}"
 
@@ -110,8 +76,8 @@ def _place(member: type) -> str:
 class Registered:
     """Base class whose subclasses are registered if their bodies have a `name` and a `label`."""
 
-    #: Registry of the subclasses.
-    registry: ClassVar[Registry[Any]]
+    #: Subclasses by name, in the order of their definition.
+    registry: ClassVar[dict[str, Any]]
     #: Key in the registry: the name on the command line, in estimators and in model files.
     name: ClassVar[str]
     #: Name in reports.
@@ -122,7 +88,14 @@ class Registered:
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "name" in vars(cls) and "label" in vars(cls):
-            cls.registry.add(cls.name, cls)
+            known = cls.registry.setdefault(cls.name, cls)
+            # re-running a notebook cell defines the same class again
+            if _place(known) != _place(cls):
+                raise ValueError(
+                    f"the name {cls.name!r} of {_place(cls)} is already used by {_place(known)}: "
+                    "choose another name"
+                )
+            cls.registry[cls.name] = cls
 
     def __post_init__(self) -> None:
         """Check the parameter; dataclasses call this."""

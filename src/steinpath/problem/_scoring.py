@@ -12,9 +12,9 @@ import numpy as np
 
 from steinpath._support.arrays import Array, cast, namespace, read_only, take
 from steinpath._support.validation import check_array, check_choice, is_own
-from steinpath.problem._losses import LAD, EpsilonInsensitive, Huber, Loss, Quantile
+from steinpath.problem._losses import EpsilonInsensitive, Huber, Loss, Quantile
 from steinpath.problem._margins import Hinge, Logistic, MarginLoss, SquaredHinge, check_labels
-from steinpath.problem._registry import Registered, Registry
+from steinpath.problem._registry import Registered
 
 PerObservation = Callable[[Array, Array], Array]
 TestLoss = None | str | Loss | PerObservation
@@ -22,7 +22,7 @@ TestLoss = None | str | Loss | PerObservation
 RowMean = Callable[[Array], Array]
 
 #: All scoring losses by name.
-CRITERIA: Registry[Criterion] = Registry("scoring loss")
+CRITERIA: dict[str, type[Criterion]] = {}
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Criterion(Registered, ABC):
 
     parameter: float = 0.0
 
-    registry: ClassVar[Registry[Criterion]] = CRITERIA
+    registry = CRITERIA
     #: Whether it is a loss for labels -1 and 1.
     margin: ClassVar[bool] = False
     #: Whether it is the squared error.
@@ -109,7 +109,7 @@ class AbsoluteError(Criterion):
     label = "absolute error"
 
     def rho(self, r: Array) -> Array:
-        return LAD().rho(r)
+        return namespace(r).abs(r)
 
 
 class SquaredError(Criterion):
@@ -145,7 +145,7 @@ class HuberError(Criterion):
         return self.parameter
 
 
-class PseudoHuberError(Criterion):
+class PseudoHuberError(HuberError):
     """``delta² (√(1 + (r / delta)²) - 1)``, a smooth approximation of the Huber loss."""
 
     name = "pseudo_huber"
@@ -156,10 +156,6 @@ class PseudoHuberError(Criterion):
         # avoids cancellation at small r and overflow at large r / delta
         xp, delta = namespace(r), self.parameter
         return r * (delta * (r / (delta + xp.hypot(r, xp.full_like(r, delta)))))
-
-    @property
-    def slope(self) -> float:
-        return self.parameter
 
 
 class EpsilonInsensitiveError(Criterion):
