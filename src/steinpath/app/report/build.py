@@ -51,22 +51,6 @@ _PREDICT = (
     "model[-1].predict_interval(model[:-1].transform(X_new), level=0.9)",
 )
 
-_SAME_SOURCE = "New rows come from the same population as these rows."
-_UNTOUCHED = "Rows were not selected, cleaned or transformed using the target."
-_INDEPENDENT = (
-    "Rows are independent of each other: no repeated measurements of one subject, no correlation "
-    "in time or space. Otherwise the error on new rows is larger than estimated, and the checks do "
-    "not detect every such case; use {groups} or {cv}."
-)
-_GROUPS = (
-    "Groups are independent of each other, and new rows belong to new groups. Rows of one group "
-    "may be dependent."
-)
-_TIME = (
-    "Later rows depend on earlier rows as they did in these data. Each row was predicted from "
-    "earlier rows only; the earliest rows were not predicted."
-)
-
 # How the estimate is adjusted for the selection of alpha and iteration; see `ChosenRisk.method`.
 _ADJUSTED_BY = {"nested": "nested folds", "bootstrap": "bootstrap"}
 _FIXED = "not needed: nothing was selected"
@@ -125,11 +109,11 @@ def build_content(result: Result) -> SimpleNamespace:
     )
     return SimpleNamespace(
         title=f"Predicting {result.target}" + f" from {result.source}" * bool(result.source),
-        verdict=verdict(fitted),
-        model=model_sentence(fitted, "n_iter" if remedy is str else "--n-iter"),
+        verdict=" ".join(_sentences("verdict", fitted)),
+        model=" ".join(_sentences("model", fitted, "n_iter" if remedy is str else "--n-iter")),
         facts=facts(fitted),
         warnings=tuple(worded(text, remedy) for text in fitted.estimator.warnings_),
-        assumptions=_assumptions(fitted, remedy),
+        assumptions=_sentences("assumptions", fitted, *map(remedy, map(Remedy, ("groups", "cv")))),
         checks=tuple(checks),
         columns=tuple(result.columns),
         notes=tuple(result.notes),
@@ -155,65 +139,14 @@ def build_content(result: Result) -> SimpleNamespace:
     )
 
 
-def _assumptions(fitted: Fitted, remedy: Callable[[Remedy], str]) -> tuple[str, ...]:
-    """Return the assumptions, by how rows depend on each other."""
-    if fitted.dependence == "time":
-        return _TIME, _UNTOUCHED
-    if fitted.dependence == "groups":
-        return _SAME_SOURCE, _GROUPS, _UNTOUCHED
-    known = {"groups": remedy(Remedy("groups")), "cv": remedy(Remedy("cv"))}
-    return _SAME_SOURCE, _INDEPENDENT.format(**known), _UNTOUCHED
+def _sentences(name: str, *known: Any) -> list[str]:
+    """Return the paragraphs of a macro in ``sentences.txt``, each on one line."""
+    text = getattr(_template("sentences.txt").module, name)(*known)
+    return [" ".join(paragraph.split()) for paragraph in text.split("\n\n") if paragraph.strip()]
 
 
-def verdict(fitted: Fitted) -> str:
-    """State the expected error and the improvement over a constant prediction."""
-    kinds = {"groups": "rows of new groups", "time": "later rows"}
-    rows = f"{kinds.get(fitted.dependence, 'new rows')} like these"
-    if fitted.classes:
-        value, stderr, constant = fitted.estimator.scores_["zero_one"]
-        return (
-            f"On {rows}, the expected misclassification rate is {value:.1%} ± {stderr:.1%} "
-            f"({fitted.meaning_of_error}); {_compared(value, constant)} of always predicting the "
-            f"most frequent class ({constant:.1%})."
-        )
-    risk, stderr = fitted.estimate
-    constant = getattr(fitted.main, "constant_risk_", math.nan)
-    of_constant = (
-        f"; {_compared(risk, constant)} of a constant prediction ({to_digits_of(constant, stderr)})"
-    )
-    return (
-        f"On {rows}, the expected {fitted.scored_by} is {with_error(risk, stderr)} "
-        f"({fitted.meaning_of_error}){of_constant if math.isfinite(constant) else ''}."
-    )
-
-
-def _compared(risk: float, constant: float) -> str:
-    """Return a risk in words, relative to that of a constant prediction: "71% below that"."""
-    percent = 100 * (1 - risk / constant) if constant else math.nan
-    if not math.isfinite(percent):
-        return "compare it with that"
-    return f"it is {_size(abs(percent))} {'below' if percent > 0 else 'above'} that"
-
-
-def _size(percent: float) -> str:
+def _percentage(percent: float) -> str:
     return f"{percent:.{int(abs(percent) < 10)}f}%"
-
-
-def model_sentence(fitted: Fitted, n_iter: str) -> str:
-    """Describe the selected model, and why the iterations ended; ``n_iter`` is the option."""
-    main, name = fitted.main, fitted.main.penalty_.label
-    penalty = f"with {'an' if name[0] in 'aeiouMS' else 'a'} {name} penalty"
-    penalty = penalty if fitted.penalised else "without a penalty"
-    model = f"{main.loss_.label} {'loss' if fitted.classes else 'regression'} {penalty}"
-    if fitted.several:
-        return (
-            f"The model has one one-vs-rest classifier per class, each fitted by the {model}; "
-            "the class with the largest decision value is predicted."
-        )
-    return (
-        f"The selected model is iteration {main.best_iter_} of {main.n_iter_} of "
-        f"{'the ' * bool(fitted.classes)}{model}. {fitted.ended(n_iter)}"
-    )
 
 
 def _interval_widths(fitted: Fitted) -> tuple[tuple[float, float], ...] | None:
@@ -230,21 +163,6 @@ def _interval_widths(fitted: Fitted) -> tuple[tuple[float, float], ...] | None:
             low, high = fitted.tuning.intervals.interval(rows, level).T
             found.append((level, float(np.mean(high - low))))
     return tuple(found)
-
-
-def _at_the_choice(fitted: Fitted) -> str:
-    """Explain why the curve differs from the risk stated first in the report."""
-    if fitted.tuning.chosen.method == "fixed":
-        return ""
-    main = fitted.main
-    why = "As the minimum of many estimates it is biased downwards; adjusted for selection"
-    if main.naive_risk_ > main.best_risk_:
-        why = "Adjusted for selection, with different held-out rows"
-    return (
-        "At the selected iteration, the estimate is "
-        f"{with_error(main.naive_risk_, main.naive_risk_stderr_)}. {why}, it is "
-        f"{with_error(main.best_risk_, main.best_risk_stderr_)}."
-    )
 
 
 def facts(fitted: Fitted) -> tuple[tuple[str, str], ...]:
@@ -273,7 +191,7 @@ def _facts_of_numbers(fitted: Fitted) -> list[tuple[str, str]]:
         constant = to_digits_of(main.constant_risk_, stderr)
         found.append(("error of a constant prediction", constant))
     if math.isfinite(percent := fitted.improvement):
-        found.append(("improvement over a constant", _size(percent)))
+        found.append(("improvement over a constant", _percentage(percent)))
     return found
 
 
@@ -325,7 +243,7 @@ def build_charts(fitted: Fitted) -> SimpleNamespace:
         # the largest on the path of the selected alpha, per standard deviation of the feature
         coefficient_names=[names[j] for j in largest],
         coefficients=path[:, largest][shown].tolist(),
-        at_the_choice=_at_the_choice(fitted),
+        at_the_choice=" ".join(_sentences("selected_risk", fitted)),
         left_out_by="fitted and selected" if tuning.chosen.method == "nested" else "fitted",
         classes=_content_of_classes(fitted) if fitted.classes else None,
         **_residuals(fitted),
@@ -550,7 +468,7 @@ def render(content: Any) -> str:
     style, script = colours + _text("style.css"), "".join(map(_text, _SCRIPTS))
     spans = _differences(content.ranking)
     ends = [end for span in spans for end in span if math.isfinite(end)]
-    page = _template().render(
+    page = _template("page.html").render(
         content=content,
         charts=content.charts,
         classes=content.charts.classes,
@@ -576,11 +494,11 @@ def render(content: Any) -> str:
 
 
 @cache
-def _template() -> jinja2.Template:
+def _template(file: str) -> jinja2.Template:
     import jinja2
 
     environment = jinja2.Environment(
-        autoescape=True,
+        autoescape=jinja2.select_autoescape(),  # of HTML
         loader=jinja2.FunctionLoader(_text),
         lstrip_blocks=True,
         trim_blocks=True,
@@ -588,9 +506,10 @@ def _template() -> jinja2.Template:
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     environment.filters |= {"figure": figure, "short": short, "shorten": shorten}
-    environment.filters |= {"count": "{:,}".format}
-    environment.filters["to_digits_of"] = lambda *pair: to_digits_of(*pair).replace("-", "−")
-    return environment.get_template("page.html")
+    environment.filters |= {"count": "{:,}".format, "percentage": _percentage}
+    environment.filters |= {"with_error": with_error, "to_digits_of": to_digits_of}
+    environment.tests["finite"] = math.isfinite
+    return environment.get_template(file)
 
 
 def _text(file: str) -> str:
