@@ -21,12 +21,14 @@ from datafiles import ODD_NAMES, DataFile, damaged, data_file
 from inputs import chance, mostly, one_of
 from outcomes import Finding, Refusal, check, check_finite, evaluate, refusal
 from steinpath._support.cells import missing, read_column, texts
-from steinpath.app.cli.commands import loss_names, penalty_names
+from steinpath.app.cli.commands import usable_names
 from steinpath.app.models import load_model_file, save_model_file
 from steinpath.app.tables import FileFormat, read_table
 from steinpath.app.tables.table import plain
 from steinpath.app.target import check_roles, read_roles
 from steinpath.engine import _data
+from steinpath.problem._losses import LOSSES
+from steinpath.problem._penalties import PENALTIES
 from steinpath.problem._scoring import CRITERIA
 
 # ------------------------------------------------------------------------------------------------
@@ -281,8 +283,8 @@ def _fit_words(rng, command, file):
     if chance(rng, 0.5):
         words.append("--json")
     choices = {
-        "--loss": tuple(name.replace("_", one_of(rng, "-_")) for name in loss_names()),
-        "--penalty": tuple(name.replace("_", "-") for name in penalty_names()),
+        "--loss": tuple(name.replace("_", one_of(rng, "-_")) for name in usable_names(LOSSES)),
+        "--penalty": tuple(name.replace("_", "-") for name in usable_names(PENALTIES)),
         "--test-loss": tuple(CRITERIA),
         "--rule": ("min", "one-se"),
         "--seed": ("0", "1", "4294967296", "9" * 40),

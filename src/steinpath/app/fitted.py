@@ -63,7 +63,7 @@ class Fitted:
 
     estimator, encoder: the steps, the encoder None if there is none
     models: the estimators that it consists of: one, or one for each of several classes
-    main: that of them with the largest estimated risk, whose curves are shown
+    main: that of them with the largest estimated risk, whose curves are shown; tuning: its search
     classes: labels of the classes, empty for regression; labels: the class of each of `models`
     """
 
@@ -76,15 +76,17 @@ class Fitted:
                 f"TableEncoder and such an estimator; got {type(last).__name__}"
             )
         self.models: list[Any] = list(getattr(last, "estimators_", [last]))
-        if not any("_search" in vars(one) for one in self.models):
+        try:
+            self.main = max(self.models, key=lambda one: one.best_risk_)
+            self.tuning: Tuning = self.main.tuning_
+        except AttributeError as error:
             raise ValueError(
                 "the model has no risk estimate with its training data: it is not fitted, was "
                 "loaded or copied, or was fitted with method=None; fit it again"
-            )
+            ) from error
         self.model, self.estimator = model, cast(Any, last)
         self.encoder = steps[0] if isinstance(steps[0], TableEncoder) else None
         self.several = len(self.models) > 1
-        self.main = max(self.models, key=lambda one: one.best_risk_)
         labels = texts(to_numpy(self.estimator.classes_)) if is_classifier(last) else ()
         self.classes = [str(label) for label in labels]
         self.labels = self.classes if self.several else self.classes[1:]
@@ -102,11 +104,6 @@ class Fitted:
     def main_label(self) -> str:
         """The class of `main`."""
         return self.labels[self.models.index(self.main)]
-
-    @property
-    def tuning(self) -> Tuning:
-        """The search of `main`."""
-        return cast(Tuning, self.main.tuning_)
 
     @property
     def risk(self) -> Risk:
@@ -338,12 +335,9 @@ class FitIntervals:
         """The intervals, smallest p-values first."""
 
         def evidence(row: Interval) -> float:
-            """Absolute estimate in standard errors, of which a target without noise has none."""
-            return (
-                abs(row.estimate) / row.stderr
-                if row.stderr
-                else (math.inf if row.estimate else 0.0)
-            )
+            if not row.stderr:  # of a target without noise
+                return math.inf if row.estimate else 0.0
+            return abs(row.estimate) / row.stderr
 
         return sorted(self.rows, key=evidence, reverse=True)
 

@@ -146,19 +146,7 @@ def load_model(file: str | os.PathLike[str]) -> Any:
 
     See Also
     --------
-    save_model : Write a model to a file.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> import steinpath as sp
-    >>> X, y = sp.simulate.paper_model(20, noise="t2").sample(200, rng=0)
-    >>> with TemporaryDirectory() as folder:
-    ...     file = Path(folder, "model.json")
-    ...     sp.save_model(sp.LADLasso(n_alphas=5, random_state=0).fit(X, y), file)
-    ...     sp.load_model(file).predict_interval(X[:5]).shape
-    (5, 2)
+    save_model : Write a model to a file; its example also reads it.
     """
     return load_model_file(file).model
 

@@ -13,7 +13,7 @@ import pytest
 import steinpath as sp
 from commands import call, houses, refused, write
 from steinpath.app.cli import main
-from steinpath.app.cli.commands import loss_names, parameter_specs, penalty_names
+from steinpath.app.cli.commands import parameter_specs, usable_names
 from steinpath.app.models import load_model_file
 from steinpath.problem import Criterion, ParameterSpec, SeparableLoss, SeparablePenalty
 from steinpath.problem._losses import LOSSES
@@ -197,8 +197,8 @@ def test_a_subclass_without_a_name_of_its_own_is_not_registered():
 
 
 def test_the_command_lists_what_a_name_is_enough_for():
-    assert set(loss_names()) == set(LOSSES)
-    assert set(penalty_names()) == set(PENALTIES) - {"group_lasso"}
+    assert set(usable_names(LOSSES)) == set(LOSSES)
+    assert set(usable_names(PENALTIES)) == set(PENALTIES) - {"group_lasso"}
 
 
 def test_classes_share_a_parameter_with_the_widest_limits():

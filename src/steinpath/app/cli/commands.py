@@ -11,7 +11,7 @@ import functools
 import inspect
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from steinpath.app.tables.table import DEFAULT_FORMAT, FileFormat
 from steinpath.problem._grid import MOST_LAMS
 from steinpath.problem._losses import LOSSES
 from steinpath.problem._penalties import PENALTIES
-from steinpath.problem._registry import ParameterSpec, Registered
+from steinpath.problem._registry import ParameterSpec
 from steinpath.problem._scoring import CRITERIA
 
 FLAG = {"is_flag": True}
@@ -109,34 +109,26 @@ class Finite(click.FloatRange):
 # ------------------------------------------------------------------------------------------------
 
 
-def loss_names() -> list[str]:
-    """Return the losses that need only numbers as arguments."""
-    return [name for name, kind in LOSSES.items() if _is_made_of(kind, ())]
-
-
-def penalty_names() -> list[str]:
-    """Return the penalties that need only numbers as arguments, and no groups."""
-    return [name for name, kind in PENALTIES.items() if _is_made_of(kind, ("lam",))]
-
-
-def _is_made_of(kind: type, given: Iterable[str]) -> bool:
-    """Whether all arguments except the given ones have defaults."""
-    arguments = inspect.signature(kind).parameters.values()
-    return all(x.default is not x.empty or x.name in given for x in arguments)
+def usable_names(registry: Mapping[str, type]) -> list[str]:
+    """Return the losses or penalties whose arguments, except `lam`, all have defaults."""
+    arguments = {name: inspect.signature(registry[name]).parameters.values() for name in registry}
+    return [
+        name
+        for name, own in arguments.items()
+        if all(x.default is not x.empty or x.name == "lam" for x in own)
+    ]
 
 
 def parameter_specs() -> dict[str, ParameterSpec]:
     """Return the parameters of all losses, penalties and scoring losses by name.
 
-    If classes share a parameter, its limits are the widest of theirs; each class checks its own
-    arguments.
+    If classes share a parameter, its limits are the widest; each class checks its own arguments.
     """
-    kinds: list[type[Registered]] = [LOSSES[name] for name in loss_names()]
-    kinds += [*(PENALTIES[name] for name in penalty_names()), *CRITERIA.values()]
     specs: dict[str, ParameterSpec] = {}
-    for spec in (kind.parameter_spec for kind in kinds):
-        if spec is not None:
-            specs[spec.name] = _widest(specs.get(spec.name, spec), spec)
+    for registry in (LOSSES, PENALTIES, CRITERIA):
+        for name in usable_names(registry):
+            if (spec := registry[name].parameter_spec) is not None:
+                specs[spec.name] = _widest(specs.get(spec.name, spec), spec)
     return specs
 
 
@@ -155,9 +147,8 @@ class ModelCommand(click.Command):
         self._several = several
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        specs = tuple(parameter_specs().values())
-        names = tuple(loss_names()), tuple(penalty_names()), tuple(CRITERIA)
-        kinds, shapes = _model_options(self._several, *names, specs)
+        names = (tuple(usable_names(registry)) for registry in (LOSSES, PENALTIES, CRITERIA))
+        kinds, shapes = _model_options(self._several, *names, tuple(parameter_specs().values()))
         others = super().get_params(ctx)
         place = [option.name for option in others].index("delimiter")
         return [*kinds, *others[:place], *shapes, *others[place:]]

@@ -21,7 +21,7 @@ from steinpath._support.progress import begin
 from steinpath._support.validation import captured_warnings
 from steinpath.app import TASKS
 from steinpath.app.cli.clusters import cluster, wants_cluster
-from steinpath.app.cli.commands import loss_names, option, read_format
+from steinpath.app.cli.commands import option, read_format, usable_names
 from steinpath.app.cli.console import (
     Display,
     make_console,
@@ -308,7 +308,7 @@ def _requested_task(losses: Sequence[str], options: dict[str, Any]) -> str | Non
         return None
     first, for_classes = next(iter(reasons.items()))
     if others := [name for name, kind in reasons.items() if kind != for_classes]:
-        known = [name for name in loss_names() if LOSSES[name].margin == for_classes]
+        known = [name for name in usable_names(LOSSES) if LOSSES[name].margin == for_classes]
         raise click.UsageError(
             f"{first} and {others[0]} cannot be used together, since {others[0]} is for "
             f"{TASKS[not for_classes]}; losses for {TASKS[for_classes]} are "

@@ -180,11 +180,12 @@ def facts(fitted: Fitted) -> tuple[tuple[str, str], ...]:
 def _facts_of_numbers(fitted: Fitted) -> list[tuple[str, str]]:
     (risk, stderr), main = fitted.estimate, fitted.main
     found = [(f"expected {fitted.scored_by}", with_error(risk, stderr))]
-    if main.test_loss_ == "squared":
+    squared = getattr(fitted.risk.criterion, "quadratic", False)
+    if squared:
         root = to_digits_of(math.sqrt(max(risk, 0.0)), math.sqrt(stderr))
         found.append(("root mean squared error", root))
     # an absolute error has the digits of the risk if that is one, or else four
-    digits = stderr if main.test_loss_ != "squared" else math.inf
+    digits = math.inf if squared else stderr
     found.append(("median absolute error", to_digits_of(main.median_error_, digits)))
     found.append(("training error", to_digits_of(main.train_risk_, stderr)))
     if hasattr(main, "constant_risk_"):
