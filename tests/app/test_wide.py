@@ -15,7 +15,6 @@ from steinpath.app.cli import main
 from steinpath.app.fitted import Fitted, contender, rank
 from steinpath.app.report.build import Result, build_content, render
 from steinpath.app.tables import FileFormat, read_table
-from steinpath.estimators._base import keeping_searches
 from steinpath.plots import largest_sizes
 
 # of short runs
@@ -34,8 +33,8 @@ def columns(p):
 def wide_fit(p, n_iter=4, penalty="ridge"):
     settings = {"penalty": penalty, "n_iter": n_iter, "n_alphas": 2, "random_state": 0}
     model = make_pipeline(sp.TableEncoder(), sp.PathRegressor(test_loss="absolute", **settings))
-    with keeping_searches():  # as in the command
-        return Fitted(model.fit(*columns(p)))
+    model[-1].keeps_search = True  # as in the command
+    return Fitted(model.fit(*columns(p)))
 
 
 def write(file, columns):

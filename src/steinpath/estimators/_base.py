@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
@@ -46,10 +44,11 @@ from steinpath.design._conversion import (
 )
 from steinpath.design._memmap import BlockDesign, needs_blocks
 from steinpath.engine._batch import Batch, DeferredBatch
-from steinpath.engine._data import RunData, enough_precision, prepare
+from steinpath.engine._data import enough_precision, prepare
 from steinpath.engine._gap import not_converged
 from steinpath.engine._path import Path
 from steinpath.engine._run import run_data
+from steinpath.estimators._docstrings import of_features
 from steinpath.estimators._fit import (
     CallbackSupportMixin,
     PreparedRows,
@@ -69,7 +68,7 @@ from steinpath.problem._grid import (
     scaled_test_loss,
 )
 from steinpath.problem._losses import LOSSES, Loss
-from steinpath.problem._penalties import PENALTIES, NoPenalty, Penalty
+from steinpath.problem._penalties import PENALTIES, NoPenalty
 from steinpath.problem._scoring import CRITERIA
 from steinpath.risk._options import RiskOptions
 from steinpath.risk._stopping import growing_horizons
@@ -89,19 +88,6 @@ _AFTER_RUNS = (
     *("n_iter", "select", "test_loss", "method", "row_scale", "audit", "cv", "rule", "tol"),
     *("warm_start", "verbose", "random_state"),
 )
-
-# Whether fits keep their searches, which take much memory.
-_keeps: ContextVar[bool] = ContextVar("keeps", default=False)
-
-
-@contextmanager
-def keeping_searches() -> Iterator[None]:
-    """Keep `tuning_` of fits in a ``with`` block, because they are used right after."""
-    token = _keeps.set(True)
-    try:
-        yield
-    finally:
-        _keeps.reset(token)
 
 
 class Part(NamedTuple):
@@ -135,8 +121,10 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     verbose: bool | int = False
     random_state: Any = None
 
+    #: Whether fits keep `tuning_`, which takes much memory, because it is used right after.
+    keeps_search = False
     # Set by fits: the library of a data frame X.
-    _frame_library: ClassVar[str | None] = None
+    _frame_library = None
 
     @abstractmethod
     def _loss(self, spread: float = 1.0) -> Loss:
@@ -200,6 +188,8 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             new._warm = self._warm
         with printing(self.verbose, type(self).__name__):
             progress = new._compute(X, y, sample_weight, groups, self)
+        if not self.keeps_search:
+            new.__dict__.pop("_tuning", None)
         self.__dict__ = self._without_a_fit() | _fitted(new)
         progress.end()
         return self
@@ -258,7 +248,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Progress:
         """Fit this new estimator, for the estimator ``called``, which has the callbacks."""
         self._check_parameters()
-        self.__dict__["_frame_library"] = library_of(X)
+        self._frame_library = library_of(X)
         X, y, sample_weight = self._validated(X, y, sample_weight)
         options = self._options(y, groups)
         progress = Progress(called, X, y, sample_weight, _fitted(self))
@@ -288,7 +278,9 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             self._keep_tuning(tuning, rows)
             path, (self.best_index_, t) = tuning.path, tuning.best
         self.best_iter_, self.n_iter_ = t, path.n_iter
-        self._path = partial(_run_again, path.data, path.penalty, path.algorithm, path.n_iter)
+        # run again where its iterates are needed, since these are not kept
+        again = run_data, path.data, path.penalty, path.algorithm, path.n_iter
+        self._path = partial(path.data.design.on_blocks, *again)
         self._groups = None if options is None else options.groups
         self.alpha_, self.penalty_ = float(self.alphas_[self.best_index_]), path.penalty
         self.__dict__ |= self._model(*rows.own_units(path.coef[t, :], float(path.intercept[t])))
@@ -428,8 +420,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         """Store the results of the search, and issue its warnings."""
         adjusted = with_error(tuning.best_risk, tuning.best_risk_stderr)
         tell(f"estimated risk adjusted for selection: {adjusted}")
-        if _keeps.get():
-            self._tuning = tuning
+        self._tuning = tuning
         for name in _OF_SEARCH:
             setattr(self, f"{name}_", getattr(tuning, name))
         self.test_loss_ = tuning.risks[0].test_loss
@@ -475,8 +466,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                 )
             interrupted = self.stop_ == "interrupted"
             self._tuning = self._search(n_iter=self.n_iter_) if interrupted else self._search()
-        tuning: Tuning = self._tuning
-        return tuning
+        return self._tuning
 
     def _model(self, coef: Array, intercept: Any) -> dict[str, Any]:
         """Return the attributes of a fitted model."""
@@ -530,13 +520,12 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         with np.errstate(invalid="ignore"):
             return validate_data(self, X, reset=False, **_accepted(X))
 
+    @of_features
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R², or for classifiers the accuracy.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The features.
         y : array-like of shape (n_samples,)
             The responses or labels.
         sample_weight : array-like of shape (n_samples,), optional
@@ -737,16 +726,6 @@ def _prefixed(text: str, prefix: str) -> str:
     return text.after(prefix) if isinstance(text, Message) else prefix + text
 
 
-def _run_again(data: RunData, penalty: Penalty, algorithm: Any, n_iter: int) -> Path:
-    """Return a path whose iterates were not kept."""
-    path: Path = data.design.on_blocks(_run_from_start, data, penalty, algorithm, n_iter)
-    return path
-
-
-def _run_from_start(data: RunData, penalty: Penalty, algorithm: Any, n_iter: int) -> Path:
-    return Batch.start(data, penalty, algorithm).extended(n_iter)[0]
-
-
 def _accepted(X: Any) -> dict[str, Any]:
     """Return the checks of X by scikit-learn; a file is not read for them."""
     if needs_blocks(X):
@@ -764,13 +743,13 @@ class GeneralEstimator(PathEstimator):
     loss_params: dict[str, Any] | None = None
     penalty_params: dict[str, Any] | None = None
 
-    #: Whether losses are margin losses; and an example.
+    #: Whether losses are margin losses.
     margin: ClassVar[bool] = False
-    _example: ClassVar[str] = "sp.LAD()"
 
     def _loss(self, spread: float = 1.0) -> Loss:
         if not isinstance(self.loss, str):
-            check_instance("loss", self.loss, Loss, self._example)
+            example = "sp.Logistic()" if self.margin else "sp.LAD()"
+            check_instance("loss", self.loss, Loss, example)
             if self.loss.margin != self.margin:
                 other = "PathRegressor" if self.margin else "PathClassifier"
                 raise ValueError(

@@ -19,7 +19,7 @@ from steinpath._support.arrays import Array, beside, is_foreign, like, namespace
 from steinpath._support.printing import with_error
 from steinpath._support.validation import check_choice, read_array
 from steinpath.estimators._base import GeneralEstimator, NamedEstimator, Part, PathEstimator
-from steinpath.estimators._docstrings import documented
+from steinpath.estimators._docstrings import documented, of_features
 from steinpath.estimators._fit import PreparedRows, Progress
 from steinpath.estimators._regressors import PathRegressor
 from steinpath.problem._grid import PenaltyOf
@@ -244,13 +244,9 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
             return []
         return [("Error Rate", with_error(self.error_rate_, self.error_rate_stderr_))]
 
+    @of_features
     def decision_function(self, X: Any) -> Array:
         """Return decision values: unnormalised signed distances from the decision boundary.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The features.
 
         Returns
         -------
@@ -264,13 +260,9 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         decision = self._linear(X, method)
         return decision[:, 0] if decision.shape[1] == 1 else decision
 
+    @of_features
     def predict(self, X: Any) -> Array:
         """Predict classes.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The features.
 
         Returns
         -------
@@ -296,17 +288,13 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         return True
 
     @available_if(_check_logistic)  # type: ignore[untyped-decorator]
+    @of_features
     def predict_proba(self, X: Any) -> Array:
         """Return class probabilities.
 
         With more than two classes, the one-vs-rest probabilities are normalised to sum to one.
         Early stopping and a large ``alpha`` shrink probabilities towards the class frequencies.
         With class weights, probabilities refer to a population with accordingly weighted classes.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The features.
 
         Returns
         -------
@@ -316,13 +304,9 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         return class_probabilities(self._decision(X, "predict_proba"))
 
     @available_if(_check_logistic)  # type: ignore[untyped-decorator]
+    @of_features
     def predict_log_proba(self, X: Any) -> Array:
         """Return logarithms of class probabilities.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The features.
 
         Returns
         -------
@@ -469,12 +453,6 @@ class PathClassifier(Classifier, GeneralEstimator):
     penalty: str | PenaltyOf = "lasso"
 
     margin = True
-    _example = "sp.Logistic()"
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class NamedClassifier(Classifier, NamedEstimator):
-    """Base class of classifiers with one loss and one penalty, whose parameters they have."""
 
 
 _named = partial(
@@ -494,28 +472,28 @@ _named = partial(
 
 
 @_named(Logistic, Lasso)
-class LogisticLasso(NamedClassifier):
+class LogisticLasso(Classifier, NamedEstimator):
     """Logistic regression with the lasso penalty."""
 
 
 @_named(Logistic, Ridge)
-class LogisticRidge(NamedClassifier):
+class LogisticRidge(Classifier, NamedEstimator):
     """Logistic regression with the ridge penalty."""
 
 
 @_named(Logistic, ElasticNet)
 @dataclass(eq=False, repr=False, kw_only=True)
-class LogisticElasticNet(NamedClassifier):
+class LogisticElasticNet(Classifier, NamedEstimator):
     """Logistic regression with the elastic net penalty."""
 
     l1_ratio: float = 0.5
 
 
 @_named(Hinge, Lasso)
-class HingeLasso(NamedClassifier):
+class HingeLasso(Classifier, NamedEstimator):
     """Linear support vector machine with the lasso penalty."""
 
 
 @_named(Hinge, Ridge)
-class HingeRidge(NamedClassifier):
+class HingeRidge(Classifier, NamedEstimator):
     """Linear support vector machine, with the ridge penalty."""

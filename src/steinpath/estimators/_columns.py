@@ -223,15 +223,10 @@ def as_numbers(values: np.ndarray) -> np.ndarray:
     return np.asarray((values - _EPOCH) / _DAY) if values.dtype.kind == "M" else values
 
 
-def middle_ranks(count: int) -> tuple[int, int]:
-    """Return the ranks, from 0, of the two middle values."""
-    return (count - 1) // 2, count // 2
-
-
 def middle_of(present: np.ndarray) -> tuple[float, float]:
     """Return the two middle values of numbers or dates without missing values."""
-    ranks = middle_ranks(len(present))
-    low, high = np.partition(as_numbers(present), ranks)[list(ranks)]
+    ranks = [(len(present) - 1) // 2, len(present) // 2]
+    low, high = np.partition(as_numbers(present), ranks)[ranks]
     return float(low), float(high)
 
 

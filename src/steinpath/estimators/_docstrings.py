@@ -9,15 +9,21 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
-_SECTIONS = ("Parameters", "Attributes", "See Also", "Notes", "References", "Examples")
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+_SECTIONS = ("Parameters", "Returns", "Attributes", "See Also", "Notes", "References", "Examples")
 # Parameters of several named estimators.
 _SHARED = {
     "l1_ratio": """\
 l1_ratio : float, default=0.5
     Weight of the lasso penalty, between 0 (ridge) and 1 (lasso)."""
 }
+# The parameter of all methods for new rows.
+_FEATURES = """\
+X : array-like or sparse matrix of shape (n_samples, n_features)
+    The features."""
 _HEADING = re.compile(r"^([A-Z][A-Za-z ]+)\n-{3,}\n", re.MULTILINE)
 
 
@@ -47,11 +53,26 @@ def documented(
         general = "PathClassifier" if "class_weight" in names else "PathRegressor"
         own.setdefault("See Also", f"{general} : Any loss and penalty.")
         own.setdefault("Examples", inspect.cleandoc(example).replace("{name}", cls.__name__))
-        parts = [f"{name}\n{'-' * len(name)}\n{own[name]}" for name in _SECTIONS if own.get(name)]
-        cls.__doc__ = "\n\n".join([head, *parts]) + "\n"
+        cls.__doc__ = _composed(head, own)
         return cls
 
     return complete
+
+
+def of_features(method: Method) -> Method:
+    """Complete the docstring of a method for new rows: it does not describe X itself."""
+    if method.__doc__:
+        head, sections = _parts(method.__doc__)
+        others = [sections["Parameters"]] if "Parameters" in sections else []
+        method.__doc__ = _composed(head, sections | {"Parameters": "\n".join([_FEATURES, *others])})
+    return method
+
+
+def _composed(head: str, sections: dict[str, str]) -> str:
+    parts = [
+        f"{name}\n{'-' * len(name)}\n{sections[name]}" for name in _SECTIONS if name in sections
+    ]
+    return "\n\n".join([head, *parts]) + "\n"
 
 
 def _parts(docstring: str) -> tuple[str, dict[str, str]]:

@@ -20,7 +20,7 @@ from steinpath.engine._data import RunData
 from steinpath.engine._path import Path
 from steinpath.engine._run import run
 from steinpath.estimators._base import GeneralEstimator, NamedEstimator, Part, PathEstimator
-from steinpath.estimators._docstrings import documented
+from steinpath.estimators._docstrings import documented, of_features
 from steinpath.estimators._fit import PreparedRows
 from steinpath.inference._coefficient_intervals import CoefficientIntervals
 from steinpath.inference._estimate_intervals import coefficient_intervals
@@ -47,13 +47,9 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
             self.constant_risk_ = criterion.of_best_constant(y)
         self.left_out_prediction_ = like(rows.left_out(chosen), rows.y)
 
+    @of_features
     def predict(self, X: Any) -> Array:
         """Predict responses.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The features.
 
         Returns
         -------
@@ -72,6 +68,7 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
             return predictions
         return namespace(predictions).sort(predictions, axis=1)
 
+    @of_features
     def predict_interval(self, X: Any, level: float = 0.9) -> Array:
         """Return prediction intervals.
 
@@ -85,8 +82,6 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            The features.
         level : float, default=0.9
             The nominal coverage, between 0 and 1. Intervals from quantiles are shortest if these
             match it: 0.05 and 0.95 with 0.9.
@@ -171,7 +166,7 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
             path = self._path()
         else:
             kept = np.delete(np.arange(len(scale)), without)
-            path, scale = _path_of(kept, *self._path.args), scale[kept]
+            path, scale = _path_of(kept, *self._path.args[1:]), scale[kept]
             names = None if names is None else np.asarray(names, object)[kept]
             if wanted is not None:
                 places = {int(j): k for k, j in enumerate(kept)}
@@ -401,11 +396,6 @@ class PathRegressor(Regressor, GeneralEstimator):
     penalty: str | PenaltyOf = "lasso"
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class NamedRegressor(Regressor, NamedEstimator):
-    """Base class of regressors with one loss and one penalty, whose parameters they have."""
-
-
 _named = partial(
     documented,
     like=PathRegressor,
@@ -420,7 +410,7 @@ _named = partial(
 
 
 @_named(LAD, Lasso)
-class LADLasso(NamedRegressor):
+class LADLasso(Regressor, NamedEstimator):
     r"""Least absolute deviations regression with the lasso penalty.
 
     The objective is :math:`\frac1n \sum_i |y_i - x_i^\top b - c| + \alpha \|b\|_1`.
@@ -428,7 +418,7 @@ class LADLasso(NamedRegressor):
 
 
 @_named(LAD, Ridge)
-class LADRidge(NamedRegressor):
+class LADRidge(Regressor, NamedEstimator):
     r"""Least absolute deviations regression with the ridge penalty.
 
     The objective is
@@ -438,14 +428,14 @@ class LADRidge(NamedRegressor):
 
 @_named(LAD, ElasticNet)
 @dataclass(eq=False, repr=False, kw_only=True)
-class LADElasticNet(NamedRegressor):
+class LADElasticNet(Regressor, NamedEstimator):
     """Least absolute deviations regression with the elastic net penalty."""
 
     l1_ratio: float = 0.5
 
 
 @_named(SquareRoot, Lasso)
-class SqrtLasso(NamedRegressor):
+class SqrtLasso(Regressor, NamedEstimator):
     r"""Square-root regression with the lasso penalty.
 
     The objective is :math:`n^{-1/2} \|y - Xb - c\|_2 + \alpha \|b\|_1`. It selects the same models
@@ -454,7 +444,7 @@ class SqrtLasso(NamedRegressor):
 
 
 @_named(SquareRoot, Ridge)
-class SqrtRidge(NamedRegressor):
+class SqrtRidge(Regressor, NamedEstimator):
     r"""Square-root regression with the ridge penalty.
 
     The objective is :math:`n^{-1/2} \|y - Xb - c\|_2 + \frac{\alpha}{2} \|b\|_2^2`.
@@ -463,7 +453,7 @@ class SqrtRidge(NamedRegressor):
 
 @_named(Huber, Lasso)
 @dataclass(eq=False, repr=False, kw_only=True)
-class HuberLasso(NamedRegressor):
+class HuberLasso(Regressor, NamedEstimator):
     """Huber regression with the lasso penalty.
 
     Parameters
@@ -482,7 +472,7 @@ class HuberRidge(HuberLasso):
 
 @_named(Quantile, Lasso)
 @dataclass(eq=False, repr=False, kw_only=True)
-class QuantileLasso(NamedRegressor):
+class QuantileLasso(Regressor, NamedEstimator):
     """Quantile regression with the lasso penalty, for one or several quantiles.
 
     With several quantiles, ``alpha`` and iteration are selected for each, with the same folds, and

@@ -36,7 +36,6 @@ from steinpath.app.fitted import Fitted, Ranked, contender, fit_intervals, rank
 from steinpath.app.report.build import Result
 from steinpath.app.tables import FileFormat, open_folder, placed, read_table
 from steinpath.app.target import Roles, check_roles, read_roles, time_splits
-from steinpath.estimators._base import keeping_searches
 from steinpath.estimators._classifiers import PathClassifier
 from steinpath.estimators._encoder import TableEncoder
 from steinpath.estimators._regressors import PathRegressor
@@ -253,8 +252,8 @@ def _fit(
         own = None if value is None else {spec.name: value}
         estimator.set_params(**{what: kind.name, f"{what}_params": own})
     estimator.set_params(test_loss=_test_loss(test_loss, loss, y, options), cv=data.cv)
-    with keeping_searches():  # for the report and the plots
-        estimator.fit(data.X, y, groups=data.roles.groups)
+    estimator.keeps_search = True  # for the report and the plots
+    estimator.fit(data.X, y, groups=data.roles.groups)
     return Fitted(make_pipeline(data.encoder, estimator))
 
 
