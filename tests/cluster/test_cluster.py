@@ -16,10 +16,14 @@ import steinpath as sp
 from blocks import CUTS, LocalDesign, assert_same, both_runs
 from problems import PENALTY_EXAMPLES, SOME_LOSSES, draw, draw_for
 from steinpath._support.validation import warn
-from steinpath.cluster import OutOfStep, WorkerLost, _calls
+from steinpath.cluster import OutOfStep, WorkerLost, _calls, _messages
 from steinpath.cluster._blocks import info_of
 from steinpath.cluster._messages import CallPickler, OverRows
 from steinpath.cluster._session import Call, Lost, Partial, Session
+from steinpath.design._transformed import ScaledDesign
+from steinpath.problem._scoring import OnScaleOfY
+from steinpath.risk._held_out import HeldOut
+from steinpath.risk._leave_out import LeftOutModels
 
 EXACT = {"method": "compressed", "precision": "float64"}
 
@@ -159,6 +163,28 @@ def test_two_runs_give_the_same_bits():
     assert np.array_equal(*(sp.estimate_risk(path, rng=0).values for path in paths))
 
 
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("shape", [(50, 200), (300, 40)])
+def test_bounds_of_the_norm_are_those_of_all_rows_and_computed_once(shape, fit_intercept):
+    X = np.random.default_rng(0).standard_normal(shape) + 3
+    args = np.arange(len(X)) % 7.0, sp.LAD(), sp.Lasso(0.3)
+    options = {"n_iter": 3, "fit_intercept": fit_intercept}
+    design, rounds = LocalDesign(X, [3, 8]), []
+    for _ in range(2):
+        before = design.carried.rounds
+        path = sp.run(design, *args, **options)
+        rounds.append(design.carried.rounds - before)
+    expected = sp.run(X, *args, **options)
+    assert_same(path.coef, expected.coef)
+    bounds = path.design.norm_bounds()
+    np.testing.assert_allclose(bounds, expected.design.norm_bounds(), rtol=1e-10)
+    assert rounds[1] < rounds[0]
+    scaled = ScaledDesign(design, np.full(shape[1], 2.0))
+    np.testing.assert_allclose(
+        sp.run(scaled, *args, **options).design.norm_bounds(), np.array(bounds) / 2, rtol=1e-10
+    )
+
+
 def test_results_fetch_no_rows_unless_asked(monkeypatch):
     X, y, _ = draw(60, 12)
     design = LocalDesign(X, CUTS)
@@ -270,6 +296,22 @@ def test_blocks_out_of_step_are_noticed():
     assert_threads_end()
 
 
+@pytest.mark.parametrize("cuts", [CUTS, [20, 40]], ids=["uneven", "even"])
+@pytest.mark.parametrize("forgotten", [HeldOut, LeftOutModels, OnScaleOfY])
+def test_an_array_over_rows_that_is_not_declared_is_noticed(monkeypatch, forgotten, cuts):
+    X, y, _ = draw(60, 12)
+    how = {"lams": 3, "n_iter": 5, "test_loss": lambda y, fitted: abs(y - fitted), "rng": 0}
+
+    def intervals():
+        tuning = sp.tune(LocalDesign(X, cuts), y, sp.LAD(), sp.Lasso, **how)
+        return tuning.predict_interval(X)
+
+    intervals()
+    monkeypatch.delitem(_messages._OVER_ROWS, forgotten)
+    with pytest.raises(OutOfStep, match="the blocks returned different results"):
+        intervals()
+
+
 def test_totals_over_blocks():
     def totals(design):
         k = float(design.communicator.index)
@@ -334,9 +376,9 @@ def test_calls_are_repeated_if_a_session_is_lost():
     carrier.lose = {0: (1, carrier.rounds + 40), 4: (1, carrier.rounds + 1)}
     found, expected = (sp.estimate_risk(each, rng=1, **EXACT) for each in (path, whole))
     assert carrier.restarts == 5
-    assert_same_risk(found, expected)
     carrier.lose = {2: (1, 0)}
     assert_same(path.fitted, whole.fitted)
+    assert_same_risk(found, expected)  # repeated with the same random numbers
 
 
 def test_a_session_that_is_lost_time_and_again():
@@ -373,7 +415,7 @@ def test_after_an_interruption_the_path_is_still_there(monkeypatch):
 def test_a_session_answers_the_same_message_twice():
     design = LocalDesign(np.ones((3, 2)), [])
     function = lambda design: design.over_rows(np.ones(1))  # noqa: E731
-    call = Call(0, CallPickler(function, (design,), design, {}).packed, [], [], [])
+    call = Call(0, CallPickler(function, (design,), design, {}, {}).packed, [], [], [])
     session = Session(np.ones((3, 2)), 0, [0, 3], "float64")
     first = session.exchange(1, call)
     assert isinstance(first, Partial)
@@ -576,6 +618,17 @@ def test_a_worker_that_is_killed_in_a_run(client, whole, monkeypatch, tmp_path, 
     monkeypatch.undo()
     left = lambda: [key for key in client.futures if key in keys or "message" in key]  # noqa: E731
     assert_threads_end(left)
+
+
+def test_a_worker_that_is_killed_in_an_estimate_and_after_it(client, whole, monkeypatch):
+    design = sp.distributed.from_delayed(loaders())
+    path = sp.run(design, Y_ALL, **PROBLEM)
+    kill = AtRound(monkeypatch, 20, partial(kill_worker_of, client, design, 2))
+    risk = sp.estimate_risk(path, rng=1, **EXACT)
+    assert kill.count > kill.at
+    kill_worker_of(client, design, 0)
+    assert_same_risk(risk, whole[1])
+    assert_same_path(path, whole[0])
 
 
 def test_a_worker_that_is_killed_while_a_penalty_is_chosen(client, monkeypatch):

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.sparse import csr_array, save_npz
+from sklearn.base import clone
 
 import steinpath as sp
 from problems import draw
@@ -111,6 +112,18 @@ def test_columns_are_chosen_by_name_or_position(client, tmp_path, kind):
     np.testing.assert_array_equal(design.matmat(np.eye(2)), X[:, [3, 1]])
     with pytest.raises(ValueError, match=r"block 0 \(part-0.* has no column 99; it has"):
         sp.distributed.from_files(files, columns=[99])
+
+
+def test_estimators_find_what_they_find_in_memory(client, tmp_path):
+    files = [write(tmp_path / f"{k}.npy", part[:, :-1]) for k, part in enumerate(PARTS)]
+    design = sp.distributed.from_files(files, in_memory=False)
+    model = sp.LADLasso(n_alphas=4, n_iter=20, random_state=0)
+    found, expected = (
+        (model.coef_, model.best_risk_, model.predict_interval(X), model.coef_intervals().estimate)
+        for model in (clone(model).fit(rows, Y) for rows in (design, X))
+    )
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-7)
 
 
 def test_arrays_in_files_stay_where_they_are(client, tmp_path):

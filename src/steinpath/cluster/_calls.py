@@ -10,6 +10,7 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from functools import reduce
 from typing import Any, Protocol, TypeVar
 
@@ -17,15 +18,27 @@ import numpy as np
 
 from steinpath._support.arrays import Array
 from steinpath._support.validation import warn
-from steinpath.cluster._messages import CallPickler, NotOnWorkers, Reference, unpack_result
+from steinpath.cluster._messages import (
+    CallPickler,
+    NotOnWorkers,
+    Reference,
+    same_on_all,
+    transformations,
+    unpack_result,
+)
 from steinpath.cluster._session import Answer, Call, Done, Failed, Lost, Partial
-from steinpath.design._base import Design
+from steinpath.design._base import Design, NormBounds
 
 # Maximum number of times that a call is repeated because workers were lost.
 _REPEATS = 3
 
 # Totals of the values of all blocks.
 _TOTALS: dict[str, Callable[[Any, Any], Any]] = {"sum": np.add, "largest": np.maximum}
+
+_OUT_OF_STEP = (
+    "the blocks returned different results for the same computation; use the same type of machine "
+    "and the same library versions for all workers"
+)
 
 T = TypeVar("T")
 
@@ -75,6 +88,11 @@ class CallResult:
         self._calls.register(value, reference)
         return value
 
+    def note_norm(self, design: Design, norm: NormBounds | None) -> None:
+        """Note bounds of the norm of a design, for later calls."""
+        if norm is not None:
+            self._calls.norms[transformations(design)] = norm
+
 
 class Calls:
     """The sessions of all blocks of a design, and the calls that made their state."""
@@ -85,6 +103,7 @@ class Calls:
         self._position = 0  # number of messages to the current sessions; 0 if there are none
         self._made: dict[int, list[Call]] = {}  # calls with results in use, by key
         self._released: list[int] = []  # keys of results that are no longer used
+        self.norms: dict[tuple[Any, ...], NormBounds] = {}  # of designs, by their transformations
         self._references: weakref.WeakKeyDictionary[Any, Reference] = weakref.WeakKeyDictionary()
         self._objects: weakref.WeakValueDictionary[tuple[int, int], Any] = (
             weakref.WeakValueDictionary()
@@ -95,7 +114,7 @@ class Calls:
         design = self._design()
         assert design is not None
         try:
-            pickler = CallPickler(function, args, design, self._references)
+            pickler = CallPickler(function, args, design, self._references, self.norms)
         except NotOnWorkers:
             return function(*args)  # with products of the client
         key, result = next(self._keys), list[CallResult]()
@@ -105,12 +124,15 @@ class Calls:
             del self._released[: len(released)]
             for old in released:
                 self._made.pop(old, None)
-            message = key, pickler.packed, pickler.generators
+            # generators as they are now, with which the call may have to be repeated later
+            message = key, pickler.packed, deepcopy(pickler.generators)
             calls = [
                 Call(*message, [own[k] for own in parts], released)
                 for k in range(len(self._starts))
             ]
             answers = self._completed(calls)
+            if not same_on_all([one.summaries for one in answers]):
+                raise OutOfStep(_OUT_OF_STEP)
 
             def reference(number: int) -> Reference:
                 if not result:
@@ -191,10 +213,7 @@ def _total(answers: Sequence[Any]) -> Array:
     values, kinds = [one.value for one in partials], {one.kind for one in partials}
     same_form = kinds == {"first"} or len({(value.shape, value.dtype) for value in values}) == 1
     if len(partials) < len(answers) or len(kinds) > 1 or not same_form:
-        raise OutOfStep(
-            "the blocks returned different results for the same computation; use the same type of "
-            "machine and the same library versions for all workers"
-        )
+        raise OutOfStep(_OUT_OF_STEP)
     (kind,) = kinds
     return values[0] if kind == "first" else reduce(_TOTALS[kind], values)
 

@@ -131,6 +131,14 @@ def _design_parts(obj: Any) -> Any:
     return None
 
 
+def transformations(design: Design) -> tuple[Any, ...]:
+    """Return how a design is made of the one that it transforms; the same for equal designs."""
+    if (parts := _design_parts(design)) is None:
+        return ()
+    cls, (inner, *args), _ = parts
+    return cls, *(np.asarray(one).tobytes() for one in args), *transformations(inner)
+
+
 # ------------------------------------------------------------------------------------------------
 # Calls: from the client to the blocks
 # ------------------------------------------------------------------------------------------------
@@ -139,13 +147,21 @@ def _design_parts(obj: Any) -> Any:
 class CallPickler(Pickler):  # type: ignore[misc]
     """Packs a call for all blocks, and collects what is sent beside it.
 
-    ``known`` has the references of objects that the blocks keep.
+    ``known`` has the references of objects that the blocks keep, and ``norms`` the bounds of the
+    norm of designs, by their `transformations`.
     """
 
-    def __init__(self, function: Callable[..., Any], args: Any, design: Design, known: Any):
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        args: Any,
+        design: Design,
+        known: Any,
+        norms: dict[tuple[Any, ...], Any],
+    ):
         file = BytesIO()
         super().__init__(file, protocol=5)
-        self._design, self._known = design, known
+        self._design, self._known, self._norms = design, known, norms
         self.over_rows: list[np.ndarray] = []
         self.generators: list[np.random.Generator] = []
         self.results: list[CallResult] = []
@@ -154,7 +170,7 @@ class CallPickler(Pickler):  # type: ignore[misc]
 
     def persistent_id(self, obj: Any) -> Any:
         if obj is self._design:
-            return ("design",)
+            return "design", self._norms.get(())
         if isinstance(obj, Path | Risk):
             obj = self._known.get(obj)
         if isinstance(obj, Reference):
@@ -175,6 +191,8 @@ class CallPickler(Pickler):  # type: ignore[misc]
             raise ValueError("sample_weight is not supported for a distributed design; omit it")
         if isinstance(obj, Path):
             raise NotOnWorkers
+        if isinstance(obj, TransformedDesign) and obj._norm is None:
+            obj._norm = self._norms.get(transformations(obj))
         return _design_parts(obj) or super().reducer_override(obj)
 
 
@@ -195,8 +213,13 @@ def unpack_call(
     kept: KeptObjects,
 ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """Return the function and its arguments, for the rows of a block."""
+
+    def own_design(norm: Any) -> Design:
+        design._norm = norm
+        return design
+
     sources: dict[str, Callable[..., Any]] = {
-        "design": lambda: design,
+        "design": own_design,
         "kept": kept.__getitem__,
         "rows": parts.__getitem__,
         "generator": generators.__getitem__,
@@ -225,8 +248,19 @@ class _Remote(NamedTuple):
     dtype: Any
 
 
+class Summary(NamedTuple):
+    """Shape, sum and sum of absolute values of an array or a number."""
+
+    shape: tuple[int, ...]
+    total: float
+    size: float
+
+
 class ResultPickler(Pickler):  # type: ignore[misc]
-    """Packs a result without its arrays over rows: these are ``parts``, or are kept."""
+    """Packs a result without its arrays over rows: these are ``parts``, or are kept.
+
+    All others must be the same on all blocks; ``summaries`` are compared to notice if they are not.
+    """
 
     def __init__(self, value: Any, key: int, kept: KeptObjects):
         file = BytesIO()
@@ -234,11 +268,15 @@ class ResultPickler(Pickler):  # type: ignore[misc]
         self._known = {id(one): place for place, one in kept.items()}
         self._new = list[Any]()
         self.parts: list[np.ndarray] = []
+        self.summaries: list[Summary] = []
         self.dump(value)
         self.packed = file.getvalue()
         kept |= {(key, number): one for number, one in enumerate(self._new)}
 
     def persistent_id(self, obj: Any) -> Any:
+        if isinstance(obj, np.ndarray | float):
+            self.summaries.append(_summary(obj))
+            return None
         if isinstance(obj, Design) and not isinstance(obj, TransformedDesign):
             return ("design",)
         if id(obj) in self._known:  # which the client has from an earlier call
@@ -286,10 +324,37 @@ class ResultPickler(Pickler):  # type: ignore[misc]
         new, length, dtype = self._keep(path), path.n_iter + 1, path.response.dtype
         names = ("loss", "penalty", "algorithm", "design", "level", "risk")
         state = {name: getattr(path, name) for name in names} | {"y": path.data.all_y}
+        norm = path.design._norm
         n, p = path.design.whole_shape
         for name, size in {"iterates": p, "products": n, "duals": n, "etas": p}.items():
             state[name] = _Remote(new.number, name, (length, size), dtype)
-        return new, state
+        return new, state, norm
+
+
+def _summary(value: np.ndarray | float) -> Summary:
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        return Summary(array.shape, 0.0, 0.0)
+    finite = np.where(np.isfinite(array), array, 0.0)
+    with np.errstate(over="ignore"):
+        return Summary(array.shape, float(finite.sum()), float(np.abs(finite).sum()))
+
+
+def same_on_all(blocks: Sequence[Sequence[Summary]]) -> bool:
+    """Return whether the results of all blocks have the same arrays, except for rounding.
+
+    Sums over the rows of two blocks differ by far more, so an array over rows is noticed that was
+    meant to be sent as the part of a block.
+    """
+    first, *others = blocks
+    scale = max((one.size for one in first), default=0.0)
+    for summaries in others:
+        if [one.shape for one in summaries] != [one.shape for one in first]:
+            return False
+        for own, one in zip(summaries, first, strict=True):
+            if abs(own.total - one.total) > 1e-4 * max(own.size, one.size) + 1e-10 * scale:
+                return False
+    return True
 
 
 def _without_rows(risk: Risk) -> dict[str, Any]:
@@ -332,7 +397,8 @@ def _received(cls: type | None, state: Any) -> Any:
     return value
 
 
-def _received_path(reference: Reference, state: dict[str, Any]) -> Path:
+def _received_path(reference: Reference, state: dict[str, Any], norm: Any) -> Path:
+    reference.result.note_norm(state["design"], norm)
     y, algorithm = state["y"], state["algorithm"]
     data = RunData(y[:, None], state["loss"], state["design"], np.array([state["level"]]))
     assert isinstance(algorithm, ProximalAlgorithm)

@@ -20,7 +20,7 @@ from scipy.sparse import issparse
 from steinpath._support.arrays import Array
 from steinpath._support.validation import captured_warnings
 from steinpath.cluster._blocks import StoredBlock
-from steinpath.cluster._messages import KeptObjects, ResultPickler, unpack_call
+from steinpath.cluster._messages import KeptObjects, ResultPickler, Summary, unpack_call
 from steinpath.design._base import ScalableDesign
 from steinpath.design._conversion import column_moments
 from steinpath.design._dense import DenseDesign
@@ -181,6 +181,8 @@ class Done(NamedTuple):
     parts: list[np.ndarray]
     generators: list[np.random.Generator]
     warnings: list[tuple[str, type[Warning]]]
+    #: Shapes and sums of the arrays in ``packed``, which must agree with those of other blocks.
+    summaries: list[Summary]
 
 
 class Failed(NamedTuple):
@@ -287,8 +289,8 @@ def _answer(call: Call, design: WorkerDesign, kept: KeptObjects) -> Answer:
         function, args = unpack_call(call.packed, design, call.parts, generators, kept)
         result = ResultPickler(function(*args), call.key, kept)
         if design.communicator.index:  # what is common to all blocks is that of the first one
-            return Done(b"", result.parts, [], warned)
-        return Done(result.packed, result.parts, generators, warned)
+            return Done(b"", result.parts, [], warned, result.summaries)
+        return Done(result.packed, result.parts, generators, warned, result.summaries)
     except _Stopped:
         raise
     except BaseException as error:

@@ -23,6 +23,8 @@ from steinpath.problem._penalties import Penalty
 
 # Coefficients in the chart that notebooks show.
 _SHOWN = 10
+# Iterates per step of the objective on a cluster.
+_ITERATES = 32
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -260,9 +262,13 @@ class Path:
 
 
 def _objective(path: Path) -> Array:
-    values, rows = [], path.data.rows
-    for t in range(path.n_iter + 1):  # one at a time, since blocks of residuals take memory
-        residuals = path.response - path.products_at(slice(t, t + 1))[0, :]
-        with np.errstate(over="ignore"):  # it may be infinite if iterates diverge
-            values.append(path.loss.value(residuals, rows) + path.penalty.value(path.coef[t, :]))
+    rows, coef, values = path.data.rows, path.coef, list[Array]()
+    # one at a time, since residuals take memory; on a cluster, several per sum over all blocks
+    step = 1 if path.design.is_whole else _ITERATES
+    with np.errstate(over="ignore"):  # it may be infinite if iterates diverge
+        for first in range(0, path.n_iter + 1, step):
+            times = range(first, min(first + step, path.n_iter + 1))
+            products = path.products_at(slice(first, times.stop))
+            losses = path.loss.value((path.response - products).T, rows)
+            values += [losses[t - first] + path.penalty.value(coef[t, :]) for t in times]
     return namespace(path.response).stack(values)
