@@ -206,7 +206,7 @@ def test_what_it_says_of_itself():
     path = sp.run(LocalDesign(X, CUTS), y, sp.LAD(), sp.Lasso(0.3), n_iter=20, fit_intercept=True)
     assert repr(path).startswith("<Path of 20 iterations: LAD() + Lasso(lam=0.3) by ")
     assert repr(path).endswith("n=60, p=12, intercept>")
-    assert repr(path.design.features) == "<DistributedDesign of 60 × 12 in 5 blocks of rows>"
+    assert repr(path.design.inner) == "<DistributedDesign of 60 × 12 in 5 blocks of rows>"
     risk = sp.estimate_risk(path, method="compressed")
     names = {each.name for each in risk.diagnostics}
     assert names >= {"step sizes", "Monte Carlo error", "row norms", "near-duplicate rows"}
@@ -558,7 +558,7 @@ def test_dask_arrays(client, whole):
     y = da.from_array(Y_ALL, chunks=20)
     path = sp.run(X, y, **PROBLEM)
     assert_same_path(path, whole[0])
-    assert len(path.design.features.blocks) == 3
+    assert len(path.design.inner.blocks) == 3
     # existing chunks of unknown sizes, some of them empty
     X = da.concatenate([X[:0], X])
     X = X[da.from_array(np.ones(N, bool), chunks=20)].persist()
@@ -577,7 +577,7 @@ def test_more_blocks_than_threads(client, whole):
     parts = [partial(np.copy, part) for part in np.split(X_ALL, [1, 20, 33, 50, 51, 70])]
     path = sp.run(sp.distributed.from_delayed(parts), Y_ALL, **PROBLEM)
     assert_same(path.coef, whole[0].coef)
-    where = path.design.features._calls._carrier.addresses
+    where = path.design.inner._calls._carrier.addresses
     assert len(set(where)) == 2
     assert sorted(where) in (where, where[::-1])  # neighbours are together
 
@@ -652,7 +652,7 @@ def test_dask_arrays_in_an_estimator(client):
     expected = model.fit(X_ALL, Y_ALL).coef_
     assert_same(model.fit(X, y).coef_, expected)
     assert_same(model.predict(X), model.predict(X_ALL))
-    assert isinstance(model.tuning_.path.data.design.features, sp.distributed.DistributedDesign)
+    assert isinstance(model.tuning_.path.data.design.inner, sp.distributed.DistributedDesign)
     del model
 
 

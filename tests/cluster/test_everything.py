@@ -350,7 +350,7 @@ def test_products_of_scaled_columns():
     assert_close(design.gram(), whole.T @ whole)
     center = whole.mean(axis=0)
     assert_close(design.row_squares(center), ((whole - center) ** 2).sum(axis=1))
-    moments = design.features.column_moments()
+    moments = design.inner.column_moments()
     for found, expected in zip(moments, (X.mean(axis=0), X.std(axis=0)), strict=True):
         assert_close(found, expected)
 

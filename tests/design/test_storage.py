@@ -418,7 +418,7 @@ def test_estimators_copy_nothing(kind, monkeypatch):
     )
     sp.LADLasso(alpha=0.1, select=5, n_iter=5, method=None).fit(X, y)
     assert isinstance(seen[0], ScaledDesign)
-    assert np.shares_memory(seen[0].features.matrix.data, X.data)
+    assert np.shares_memory(seen[0].inner.matrix.data, X.data)
 
 
 def test_columns_of_very_different_sizes():

@@ -51,9 +51,6 @@ _DATES = [
 _TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 # What all of these formats have: two numbers, among few characters.
 _LIKE_DATE = re.compile(r"(?=\D*\d{1,4}\D+\d)[\w./,: -]{6,40}")
-# Characters of a date format, which may be from an untrusted model file.
-_LONGEST_FORMAT = 100
-_MIXED = "must hold only numbers, only dates, only strings or only booleans"
 
 
 @dataclass(frozen=True)
@@ -82,7 +79,8 @@ class TextFormat:
 
 
 def _is_date_format(text: Any) -> bool:
-    if not isinstance(text, str) or "%" not in text or len(text) > _LONGEST_FORMAT:
+    # it may be from an untrusted model file
+    if not isinstance(text, str) or "%" not in text or len(text) > 100:
         return False
     try:
         datetime.strptime("", text)
@@ -175,7 +173,8 @@ def _as_array(name: str, values: Any) -> Any:
     try:
         return pa.array(values, from_pandas=True)
     except (ValueError, TypeError, NotImplementedError, OverflowError):  # of Arrow, too
-        raise DataError(f"column {name!r:.60} {_MIXED}") from None
+        said = "must hold only numbers, only dates, only strings or only booleans"
+        raise DataError(f"column {name!r:.60} {said}") from None
 
 
 def check_names(names: Sequence[str]) -> list[str]:
@@ -325,13 +324,17 @@ def like_numbers(cells: Sequence[str], how: TextFormat) -> list[bool]:
 def _numbers(cells: Sequence[str], how: TextFormat) -> np.ndarray | None:
     """Return all cells as numbers, or None."""
     decimal, thousands = how.decimal or ".", how.thousands
-    if decimal == "." and thousands is None:
-        return _plain_numbers(cells)
-    pattern, separators = _pattern(decimal, thousands), THOUSANDS.get(thousands or "", "")
-    if not all(map(pattern.fullmatch, cells)):
+    if decimal != "." or thousands is not None:
+        if not all(map(_pattern(decimal, thousands).fullmatch, cells)):
+            return None
+        separators = THOUSANDS.get(thousands or "", "")
+        table = str.maketrans({**dict.fromkeys(separators), decimal: "."})
+        cells = [cell.translate(table) for cell in cells]
+    try:
+        numbers = np.array([float(cell) for cell in cells])
+    except ValueError:
         return None
-    table = {ord(each): None for each in separators} | {ord(decimal): "."}
-    return _plain_numbers([cell.translate(table) for cell in cells])
+    return None if "_" in "".join(cells) else numbers  # Python allows underscores in numbers
 
 
 @cache
@@ -343,21 +346,13 @@ def _pattern(decimal: str, thousands: str | None) -> re.Pattern[str]:
     return re.compile(rf"(?=.*\d)[+-]?{whole}({re.escape(decimal)}\d*)?([eE][+-]?\d+)?")
 
 
-def _plain_numbers(cells: Sequence[str]) -> np.ndarray | None:
-    try:
-        numbers = np.array([float(cell) for cell in cells])
-    except ValueError:
-        return None
-    return None if "_" in "".join(cells) else numbers  # Python allows underscores in numbers
-
-
 def _without_signs(cells: Sequence[str]) -> tuple[list[str], str]:
     """Return cells without currency or percent signs, and the sign that was removed.
 
     Nothing is removed if signs differ, or if only some numbers are percentages: such numbers are
     not comparable. Negative numbers get a minus in front.
     """
-    cells = [_usual_minus(cell) for cell in cells]
+    cells = [_with_minus(cell.replace("\N{MINUS SIGN}", "-")) for cell in cells]
     matches = [_SIGNED.fullmatch(cell) for cell in cells]
     signs = {(match["before"] or "") + (match["after"] or "") for match in matches if match}
     different = signs - {""}
@@ -376,12 +371,10 @@ def is_sign(text: Any) -> bool:
     return text is None or (isinstance(text, str) and re.fullmatch(signs, text) is not None)
 
 
-def _usual_minus(cell: str) -> str:
+def _with_minus(cell: str) -> str:
     """Return a negative number with a minus in front."""
-    cell = cell.replace("\N{MINUS SIGN}", "-")
-    if match := _NEGATIVE.fullmatch(cell):
-        return f"-{match['sign'] or ''}{match['inner'] or match['before']}"
-    return cell
+    match = _NEGATIVE.fullmatch(cell)
+    return f"-{match['sign'] or ''}{match['inner'] or match['before']}" if match else cell
 
 
 def _remedies(cells: Sequence[str], weights: np.ndarray, how: TextFormat) -> list[Message]:
@@ -407,23 +400,20 @@ def _remedies(cells: Sequence[str], weights: np.ndarray, how: TextFormat) -> lis
 
 def _dates(cells: Sequence[str], *formats: str | None) -> np.ndarray | None:
     """Return all cells as dates in the first possible format (None: ISO 8601), or None."""
-    for each in formats:
-        try:
-            return np.array([_date(cell, each) for cell in cells], "datetime64[us]")
-        except (ValueError, OverflowError):
-            continue
+    for date_format in formats:
+        with suppress(ValueError, OverflowError):
+            return np.array([_date(cell, date_format) for cell in cells], "datetime64[us]")
     return None
 
 
 def _date(cell: str, date_format: str | None) -> datetime:
-    """Return a date, in UTC where it has a time zone."""
+    """Return a date, in UTC where it has a time zone; plain digits could be any number."""
     if date_format is None:
         date = datetime.fromisoformat(cell if "-" in cell else "")
     else:
         date = datetime.strptime(cell, date_format)
-    # plain digits could be any number
-    if date_format is not None and cell.isdigit() and date.strftime(date_format) != cell:
-        raise ValueError
+        if cell.isdigit() and date.strftime(date_format) != cell:
+            raise ValueError
     return date if date.tzinfo is None else date.astimezone(UTC).replace(tzinfo=None)
 
 
@@ -438,8 +428,6 @@ def date_formats(cells: Iterable[str]) -> frozenset[str]:
             formats = [date + time for date, time in product(_DATES, _TIMES)]
             formats = [form for form in formats if re.sub(r"%\w", "", form) == marks]
         formats = [form for form in formats if _dates([cell], form) is not None]
-        if not formats:
-            break
     return frozenset(formats or ())
 
 

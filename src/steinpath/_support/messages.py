@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 #: Names that a message lists, and columns or levels with their counts.
@@ -66,7 +67,7 @@ class Message(str):
         return message
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (self.template, self.parts)
+        return partial(Message, self.template, **self.parts), ()
 
     def worded(self, remedy: Callable[[Remedy], str], place: Callable[[int], str] = _row) -> str:
         """Return the sentence with remedies and places in the words of another front end."""
@@ -75,15 +76,6 @@ class Message(str):
             for name, part in self.parts.items()
         }
         return _filled(self.template, parts, remedy, place, " ")
-
-    def after(self, prefix: str) -> Message:
-        """Return the sentence after a prefix."""
-        escaped = prefix.replace("{", "{{").replace("}", "}}")
-        return Message(escaped + self.template, **self.parts)
-
-
-def _again(template: str, parts: dict[str, Any]) -> Message:
-    return Message(template, **parts)
 
 
 def _filled(
@@ -106,6 +98,14 @@ def joined(separator: str, parts: Iterable[str | Remedy]) -> Message:
     """Return texts, messages and remedies one after another."""
     fields: dict[str, Any] = {f"part{k}": part for k, part in enumerate(parts)}
     return Message(separator.join(f"{{{name}}}" for name in fields), **fields)
+
+
+def prefixed(prefix: str, text: str) -> str:
+    """Return a text or a message after a prefix."""
+    if not isinstance(text, Message):
+        return prefix + text
+    escaped = prefix.replace("{", "{{").replace("}", "}}")
+    return Message(escaped + text.template, **text.parts)
 
 
 def worded(text: str, remedy: Callable[[Remedy], str], place: Callable[[int], str] = _row) -> str:
@@ -143,13 +143,13 @@ def as_notes(remarks: Iterable[Remark]) -> list[Message]:
     for remark in remarks:
         alike.setdefault(remark.key, []).append(remark)
     notes = []
-    for first, *others in alike.values():
-        note = Message("column {name!r} {said}", name=first.column, said=first.one)
-        if others:
-            names = listed_names([first.column, *(other.column for other in others)])
-            several = f"{1 + len(others)} columns {{said}}: {{names}}"
-            note = Message(several, said=first.many, names=names)
-        notes.append(note)
+    for same in alike.values():
+        first, names = same[0], listed_names([remark.column for remark in same])
+        if len(same) == 1:
+            notes.append(Message("column {name!r} {said}", name=first.column, said=first.one))
+        else:
+            several = f"{len(same)} columns {{said}}: {{names}}"
+            notes.append(Message(several, said=first.many, names=names))
     return notes
 
 

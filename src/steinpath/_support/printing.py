@@ -125,7 +125,10 @@ class Summary:
             lines.append(f"{_spread(left, cell)}{' ' * _GAP}{second}".rstrip())
         lines.append("=" * _WIDTH)
         if self.head:
-            lines += [*_table(self.head, self.rows), "=" * _WIDTH]
+            width = (_WIDTH - _NAME) // len(self.head)
+            lines += [_line("", self.head, width), "-" * _WIDTH]
+            lines += [_line(name, values, width) for name, *values in self.rows]
+            lines.append("=" * _WIDTH)
         if self.notes:
             lines += ["", "Notes:"]
             for k, note in enumerate(self.notes, 1):
@@ -162,12 +165,6 @@ def _spread(fact: tuple[str, str], width: int) -> str:
     return f"{name}:{value:>{max(width - len(name) - 1, len(value) + 1)}}"
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return lines of a table, all of whose columns but the first are numbers."""
-    width = (_WIDTH - _NAME) // len(head)
-    lines = [" " * _NAME + "".join(f"{each:>{width}}" for each in head), "-" * _WIDTH]
-    for name, *values in rows:
-        lines.append(
-            f"{_short(name, _NAME - 1):<{_NAME}}" + "".join(f"{each:>{width}}" for each in values)
-        )
-    return lines
+def _line(name: str, values: Sequence[str], width: int) -> str:
+    """Return a line of a table, all of whose columns but the first are numbers."""
+    return f"{_short(name, _NAME - 1):<{_NAME}}" + "".join(f"{value:>{width}}" for value in values)

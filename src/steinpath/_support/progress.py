@@ -26,17 +26,7 @@ listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 def begin(what: str, steps: int) -> Step:
     """Announce a task (0 steps: unknown), and return what to call after each of its steps."""
     listens = listener.get()
-    return _on if listens is None else listens(what, steps)
-
-
-class Clock:
-    """Seconds since it was created."""
-
-    def __init__(self) -> None:
-        self._start = time.monotonic()
-
-    def __call__(self) -> float:
-        return time.monotonic() - self._start
+    return (lambda: False) if listens is None else listens(what, steps)
 
 
 class Lines:
@@ -53,13 +43,12 @@ class Lines:
     def __call__(self, what: str, steps: int) -> Step:
         """Print the previous stage, and begin a new one."""
         self.end()
-        clock, inner, done = Clock(), None, 0
-        if self._inner is not None:
-            inner = self._inner(what, steps)
+        start, done = time.monotonic(), 0
+        inner = None if self._inner is None else self._inner(what, steps)
 
         def show() -> None:
             count = f" ({done}/{max(steps, done)})" if steps or done else ""
-            self.tell(f"{what}{count}, total={clock():6.1f}s")
+            self.tell(f"{what}{count}, total={time.monotonic() - start:6.1f}s")
 
         def step() -> bool:
             nonlocal done
@@ -110,22 +99,12 @@ def printing(verbose: Any, name: str) -> Iterator[None]:
 
 def make_bars(**options: Any) -> Progress:
     """Return progress bars for a terminal, with a description, the share done and the time left."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress
 
-    return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(elapsed_when_finished=True),
+    return progress.Progress(
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeRemainingColumn(elapsed_when_finished=True),
         **options,
     )
-
-
-def _on() -> bool:
-    return False

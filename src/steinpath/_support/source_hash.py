@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from importlib import resources
 from importlib.metadata import PackageNotFoundError, version
@@ -43,7 +44,9 @@ def hash_of(package: Traversable, names: tuple[str, ...]) -> str:
                 raise FileNotFoundError(name)
             sources |= modules
     except OSError:
-        sources = {"version": _version().encode()}
+        sources = {}
+        with suppress(PackageNotFoundError):
+            sources = {"version": version("steinpath").encode()}
     digest = hashlib.sha256()
     for name in sorted(sources.keys() - _PRESENTATION):
         for part in (name.encode(), sources[name]):
@@ -58,10 +61,3 @@ def _modules(place: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
     elif name.endswith(".py") and place.is_file():
         # git may have changed the line endings
         yield name, place.read_bytes().replace(b"\r\n", b"\n")
-
-
-def _version() -> str:
-    try:
-        return version("steinpath")
-    except PackageNotFoundError:
-        return "unknown"

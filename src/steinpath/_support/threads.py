@@ -1,4 +1,4 @@
-"""Threads: limits for the BLAS, and independent tasks side by side on one thread each.
+"""Threads and worker processes: limits for the BLAS, and tasks side by side on one thread each.
 
 Two threads that share a small product wait for each other longer than they compute, in particular
 beside another busy process. It is faster to split large work into independent parts.
@@ -7,14 +7,17 @@ beside another busy process. It is faster to split large work into independent p
 from __future__ import annotations
 
 import functools
+import os
+import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from typing import TypeVar
 
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
 # Number of multiplications from which on a second thread pays off: some ten milliseconds.
 _LARGE_PRODUCT = 2e8
@@ -96,3 +99,24 @@ def in_threads(
             if give_up is not None:
                 give_up()
             raise
+
+
+@functools.cache
+def pin_threads() -> None:
+    """Limit this worker process to one thread for its lifetime."""
+    threadpool_limits(1)
+
+
+def exit_with_parent(parent: int) -> None:
+    """Exit soon after the parent process does, even if it was killed.
+
+    Ctrl-C in a terminal reaches both processes; the parent decides what to do.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

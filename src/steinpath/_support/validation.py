@@ -54,10 +54,8 @@ def check_number(
         number = float(value)
     except OverflowError:
         number = math.inf
-    inside = (number > low if open_low else number >= low) and (
-        number < high if open_high else number <= high
-    )
-    if not (math.isfinite(number) and inside):
+    outside = number < low or number > high or (open_low and number == low)
+    if outside or (open_high and number == high) or not math.isfinite(number):
         left = ("(" if open_low or low == -math.inf else "[") + f"{low:g}"
         right = f"{high:g}" + (")" if open_high or high == math.inf else "]")
         raise ValueError(f"{name} must be a finite number in {left}, {right}, got {shown(value)}")
@@ -243,14 +241,18 @@ def check_array(
         raise TypeError(f"{name} must be real, got {values.dtype}; pass {name}.real if intended")
     if not xp.isdtype(values.dtype, ("real floating", "integral", "bool")):
         raise TypeError(f"{name} must hold real numbers, got dtype {values.dtype}")
-    _check_finite(name, values, remedy)
+    if xp.isdtype(values.dtype, "real floating"):
+        finite = xp.isfinite(values)
+        if not xp.all(finite):
+            refuse_nonfinite(name, int(xp.sum(xp.astype(~finite, xp.int64))), remedy)
     if reference is not None:
         if isinstance(values, np.ndarray):
             with np.errstate(over="ignore"):
                 values = like(values, reference)
         elif xp is not namespace(reference):
+            kinds = [f"{type(x).__module__}.{type(x).__qualname__}" for x in (values, reference)]
             raise TypeError(
-                f"{name} is {_kind(values)} but X is {_kind(reference)}: "
+                f"{name} is {kinds[0]} but X is {kinds[1]}: "
                 "pass both in the same array library, or in NumPy"
             )
         xp = namespace(reference)
@@ -277,15 +279,6 @@ def check_shape(name: str, shape: tuple[int, ...], ndim: int) -> None:
         )
     if 0 in shape:
         raise ValueError(f"{name} is empty: its shape is {shape}")
-
-
-def _check_finite(name: str, values: Array, remedy: str) -> None:
-    xp = namespace(values)
-    if not xp.isdtype(values.dtype, "real floating"):
-        return
-    finite = xp.isfinite(values)
-    if not xp.all(finite):
-        refuse_nonfinite(name, int(xp.sum(xp.astype(~finite, xp.int64))), remedy)
 
 
 def refuse_nonfinite(name: str, bad: int, remedy: str = "remove or impute them first") -> None:
@@ -326,13 +319,9 @@ def check_instance(name: str, value: Any, kind: type, example: str) -> None:
         )
 
 
-# Prefix of the package's module names.
-_OWN = f"{__name__.partition('.')[0]}."
-
-
 def is_own(instance: Any) -> bool:
     """Whether an object's class is this package's, whose methods never modify their arguments."""
-    return type(instance).__module__.startswith(_OWN)
+    return type(instance).__module__.startswith("steinpath.")
 
 
 def check_returned(name: str, value: Any, like: Array, what: str = "an array") -> Array:
@@ -407,10 +396,6 @@ def spawned(rng: np.random.Generator) -> np.random.Generator:
         return rng.spawn(1)[0]
     except TypeError:  # its seeding does not support spawning
         return np.random.default_rng(rng.integers(2**63))
-
-
-def _kind(array: Array) -> str:
-    return f"{type(array).__module__}.{type(array).__qualname__}"
 
 
 def check_covariance(covariance: Any, p: int, reference: Array, name: str = "covariance") -> Array:

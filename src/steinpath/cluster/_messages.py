@@ -125,9 +125,9 @@ class _Unpickler(pickle.Unpickler):
 def _design_parts(obj: Any) -> Any:
     """Return how to make a transformed design of other rows; None for other objects."""
     if isinstance(obj, InterceptDesign):
-        return InterceptDesign, (obj.features, obj.means, obj.intercept_scale), {"_norm": obj._norm}
+        return InterceptDesign, (obj.inner, obj.means, obj.intercept_scale), {"_norm": obj._norm}
     if isinstance(obj, ScaledDesign):
-        return ScaledDesign, (obj.features, obj.scale), {"_norm": obj._norm}
+        return ScaledDesign, (obj.inner, obj.scale), {"_norm": obj._norm}
     return None
 
 

@@ -250,12 +250,11 @@ class ScalableDesign(Design):
 
 
 class TransformedDesign(Design):
-    """Design that modifies the products of another design with the same rows."""
+    """Design that modifies the products of another one, ``inner``, with the same rows."""
 
-    @property
-    @abstractmethod
-    def inner(self) -> Design:
-        """The modified design."""
+    def __init__(self, inner: Design):
+        self.inner = inner
+        self.shape, self.example, self.out_of_core = inner.shape, inner.example, inner.out_of_core
 
     @property
     def n_rows(self) -> int:
@@ -267,12 +266,10 @@ class TransformedDesign(Design):
 
     @property
     def is_remote(self) -> bool:  # type: ignore[override]
-        """Whether the rows are in other processes."""
         return self.inner.is_remote
 
     @property
     def all_y(self) -> Array | None:  # type: ignore[override]
-        """Responses of all rows, if they are known and some rows are not local."""
         return self.inner.all_y
 
     def on_blocks(self, function: Callable[..., Any], *args: Any) -> Any:
@@ -290,13 +287,7 @@ class TransformedDesign(Design):
     def once(self, compute: Callable[[], Array]) -> Array:
         return self.inner.once(compute)
 
-    @abstractmethod
-    def forward(self, block: Array) -> Array:
-        """Return ``X @ block`` for a block with any number of axes."""
-
-    @abstractmethod
-    def adjoint(self, block: Array) -> Array:
-        """Return ``Xᵀ @ block`` for a block with any number of axes."""
+    # subclasses define `forward` and `adjoint`
 
     def matmat(self, block: Array) -> Array:
         return self.forward(block)

@@ -104,21 +104,17 @@ def readable(name: str, values: Any) -> Any:
         import sklearn  # which not everything that imports this module needs
 
         if not sklearn.get_config()["array_api_dispatch"]:
-            array = _on_the_host(name, array)
-        elif xp.isdtype(array.dtype, "complex floating"):  # scikit-learn would keep the real part
+            try:
+                return np.asarray(array)
+            except (TypeError, RuntimeError):  # raised by libraries for arrays on other devices
+                raise TypeError(
+                    f"{name} is on the device {device(array)}: to compute there, enable "
+                    "scikit-learn's array API dispatch, "
+                    "sklearn.set_config(array_api_dispatch=True); or move it to the CPU"
+                ) from None
+        if xp.isdtype(array.dtype, "complex floating"):  # scikit-learn would keep the real part
             raise TypeError(f"{name} must be real, got {array.dtype}; pass .real if intended")
     return array
-
-
-def _on_the_host(name: str, array: Array) -> np.ndarray:
-    """Return an array of another library as a NumPy array, if it is on the CPU."""
-    try:
-        return np.asarray(array)
-    except (TypeError, RuntimeError):  # raised by libraries for arrays on other devices
-        raise TypeError(
-            f"{name} is on the device {device(array)}: to compute there, enable scikit-learn's "
-            "array API dispatch, sklearn.set_config(array_api_dispatch=True); or move it to the CPU"
-        ) from None
 
 
 def following(values: Any, X: Any) -> Any:
@@ -164,24 +160,25 @@ def standardised(
     matrices are scaled in each product, which needs no copy.
     """
     lazy = lazy_design(X, any_size=standardize)
+    columns = X if lazy is None else lazy
     example = X if lazy is None else lazy.example
     scale, means = like(np.ones(X.shape[1]), example), None
     if standardize:
-        known = X if lazy is None else lazy
-        scale, means = column_sizes(known, weights, about_mean, example.dtype)
-    if lazy is None:
-        means = means if centre else None
-        columns = X if means is None else X - means
-        columns = columns / scale if standardize else columns
-        rounded = columns if dtype is None else cast(columns, getattr(namespace(X), dtype))
-        return DenseDesign(rounded), scale, means
-    return ScaledDesign(lazy, scale) if standardize else lazy, scale, None
+        scale, means = _column_sizes(columns, weights, about_mean, example.dtype)
+    if lazy is not None:
+        return ScaledDesign(lazy, scale) if standardize else lazy, scale, None
+    means = means if centre else None
+    if means is not None:
+        columns = columns - means
+    columns = columns / scale if standardize else columns
+    rounded = columns if dtype is None else cast(columns, getattr(namespace(X), dtype))
+    return DenseDesign(rounded), scale, means
 
 
-def column_sizes(
+def _column_sizes(
     X: Any, weights: np.ndarray | None, about_mean: bool, dtype: Any
 ) -> tuple[Array, Array]:
-    """Return the root mean square of each column, about its mean or about 0, and the means.
+    """Return the root mean square of each column about its mean, or about 0, and the means.
 
     A constant column has scale 1.
     """

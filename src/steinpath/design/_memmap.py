@@ -55,26 +55,14 @@ def needs_blocks(X: Any, largest: int = _SIZES.largest_block) -> bool:
 
 
 class BlockDesign(ScalableDesign):
-    """Memory-mapped file that is never loaded as a whole.
+    """Memory-mapped file, or a view of one, that is never loaded as a whole.
 
     Memory holds a few blocks of 8 MiB (64 MiB for very long rows), copies of parts up to 256 MiB
-    for the tangents, and the path itself: ``2 · n_iter · (n + p)`` numbers.
+    for the tangents, and the path itself: ``2 · n_iter · (n + p)`` numbers. `matmat` reads the file
+    forwards and `rmatmat` backwards, so that each finds the blocks that the other read last in the
+    cache of the operating system. The file must not change while the design is used.
 
-    Parameters
-    ----------
-    X : numpy.memmap of shape (n, p), or a view of one
-        Real and finite, in C or Fortran order (other layouts are read more slowly). float32 and
-        float64 are kept, integers become float64 as they are read. The file must not change while
-        the design is used.
-    any_size : bool, default=False
-        Whether entries may have any magnitude, because a `ScaledDesign` rescales them.
-    sizes : BlockSizes, optional
-        Sizes of the blocks and of the parts that are copied.
-
-    Notes
-    -----
-    `matmat` reads the file forwards and `rmatmat` backwards, so that each finds the blocks that the
-    other read last in the cache of the operating system.
+    any_size: entries may have any magnitude, because a `ScaledDesign` rescales them
     """
 
     out_of_core = True
@@ -98,7 +86,9 @@ class BlockDesign(ScalableDesign):
         self.example = np.zeros(1, dtype)
         self._sizes = sizes
         # X or its transpose, whichever has contiguous rows
-        self._by_rows = _has_rows_in_one_piece(X)
+        contiguous = X.flags.c_contiguous or X.flags.f_contiguous
+        slower, faster = np.abs(X.strides)
+        self._by_rows = bool(X.flags.c_contiguous if contiguous else slower >= faster)
         self._matrix = X if self._by_rows else X.T
 
     def __getstate__(self) -> dict[str, Any]:
@@ -185,9 +175,7 @@ class BlockDesign(ScalableDesign):
         if of_rows:
             raise NotImplementedError("products between rows would need many passes over the file")
         design = self if dtype is None else self.astype(np.dtype(dtype))
-        shift = design.zeros(self.shape[1])
-        if center is not None:
-            shift = shift + np.asarray(center, shift.dtype)
+        shift = design.array(np.zeros(self.shape[1]) if center is None else center)
         total = design.zeros(self.shape[1], self.shape[1])
         for piece, block in design.blocks():
             block -= self._of_columns(shift, piece)
@@ -271,12 +259,6 @@ class BlockDesign(ScalableDesign):
         refuse_nonfinite("X", bad)
         if not any_size:
             check_size("X", size, self.example.dtype, self.shape)
-
-
-def _has_rows_in_one_piece(X: np.ndarray) -> bool:
-    if X.flags.c_contiguous or X.flags.f_contiguous:
-        return bool(X.flags.c_contiguous)
-    return abs(X.strides[0]) >= abs(X.strides[1])
 
 
 def _read_ahead(root: Any, view: np.ndarray) -> None:

@@ -39,11 +39,9 @@ class InterceptDesign(TransformedDesign):
     """
 
     def __init__(self, features: Design, means: Array | None = None, intercept_scale: Any = None):
+        super().__init__(features)
         n, p = features.shape
-        self.features = features
-        self.shape = (n, p + 1)
-        self.example, self.weights = features.example, features.weights
-        self.out_of_core = features.out_of_core
+        self.shape, self.weights = (n, p + 1), features.weights
         if means is None:
             ones = self.zeros(n) + 1.0
             if features.members > 1:
@@ -57,28 +55,25 @@ class InterceptDesign(TransformedDesign):
         self.intercept_scale = cast(intercept_scale, self.example.dtype) if own else intercept_scale
 
     @property
-    def inner(self) -> Design:
-        return self.features
-
-    @property
     def rows(self) -> Rows:
-        return self.features.rows
+        return self.inner.rows
 
     @property
     def members(self) -> int:
-        return max(self.features.members, self.means.shape[1] if self.means.ndim == 3 else 1)
+        return max(self.inner.members, self.means.shape[1] if self.means.ndim == 3 else 1)
 
     def member(self, k: int) -> InterceptDesign:
-        features = self.features.member(k)
+        features = self.inner.member(k)
         if self.means.ndim == 1:
-            return self if features is self.features else self._of(features)
+            same = features is self.inner
+            return self if same else InterceptDesign(features, self.means, self.intercept_scale)
         return InterceptDesign(features, self.means[:, k, 0], float(self.intercept_scale[k, 0]))
 
     def some(self, members: np.ndarray) -> InterceptDesign:
         if self.means.ndim == 1:
             return self
         means, scales = take(self.means, members, axis=1), take(self.intercept_scale, members)
-        return InterceptDesign(self.features.some(members), means, scales)
+        return InterceptDesign(self.inner.some(members), means, scales)
 
     def without(self, left_out: np.ndarray, count: Any = None, copies: int = 1) -> InterceptDesign:
         """Return the design of members that hold out rows, each centred by the rows it keeps.
@@ -87,7 +82,7 @@ class InterceptDesign(TransformedDesign):
         count: sample size, or (K,), in the scaling of the loss; all rows by default
         copies: number of copies of the set of members, one after the other
         """
-        features = WeightedDesign.without(self.features, left_out, count, copies)
+        features = WeightedDesign.without(self.inner, left_out, count, copies)
         removed = self.array(self.local(left_out))[:, :, None]
         kept = self.array(len(left_out) - left_out.sum(axis=0))[:, None]
         # the centred rows sum to zero, so the kept rows sum to minus the others
@@ -98,21 +93,18 @@ class InterceptDesign(TransformedDesign):
         spread = mean_square - xp.sum(cast(shift, xp.float64) ** 2, axis=0)
         # if only rounding errors remain, use the scale of all rows, for which the steps are safe
         some = spread > 64 * float(xp.finfo(shift.dtype).eps) * mean_square
-        own = xp.sqrt(xp.where(some, spread, xp.ones_like(spread)) / self.features.shape[1])
+        own = xp.sqrt(xp.where(some, spread, xp.ones_like(spread)) / self.inner.shape[1])
         intercept_scale = xp.where(some, own, 0 * own + self.intercept_scale)
         means = _copied(self.means[:, None, None] + shift, copies, axis=1)
         return InterceptDesign(features, means, _copied(intercept_scale, copies, axis=0))
 
-    def _of(self, features: Design) -> InterceptDesign:
-        return InterceptDesign(features, self.means, self.intercept_scale)
-
     def astype(self, dtype: Any) -> InterceptDesign:
-        return self._of(self.features.astype(dtype))
+        return InterceptDesign(self.inner.astype(dtype), self.means, self.intercept_scale)
 
     def part(self, rows: np.ndarray | None, columns: np.ndarray | None) -> InterceptDesign | None:
         # every part keeps the last column: the intercept's tangents never vanish
         inner = None if columns is None else columns[:-1]
-        features = self.features.part(rows, inner)
+        features = self.inner.part(rows, inner)
         if features is None:
             return None
         means = self.means if inner is None else take(self.means, inner)
@@ -120,10 +112,10 @@ class InterceptDesign(TransformedDesign):
 
     @property
     def has_gram(self) -> bool:
-        return self.features.has_gram
+        return self.inner.has_gram
 
     def gram(self, of_rows: bool = False, dtype: Any = None, center: Array | None = None) -> Array:
-        inner = self.features.gram(of_rows, dtype, self.means if center is None else center)
+        inner = self.inner.gram(of_rows, dtype, self.means if center is None else center)
         if of_rows:
             return inner + self.intercept_scale**2
         # the constant column is orthogonal to the centred ones
@@ -136,10 +128,10 @@ class InterceptDesign(TransformedDesign):
     def forward(self, block: Array) -> Array:
         head, last = block[:-1, ...], block[-1, ...]
         own = self.intercept_scale * last - rows_product(self.means, head)
-        return self.features.forward(head) + own
+        return self.inner.forward(head) + own
 
     def adjoint(self, block: Array) -> Array:
-        head, total = self.features.adjoint_and_total(block)
+        head, total = self.inner.adjoint_and_total(block)
         last = self.intercept_scale * total
         if type(head) is np.ndarray:  # blocks may be large: two passes without a copy
             product = np.empty((head.shape[0] + 1, *head.shape[1:]), head.dtype)
@@ -151,7 +143,7 @@ class InterceptDesign(TransformedDesign):
         return namespace(block).concat([head, last[None, ...]], axis=0)
 
     def row_squares(self, center: Array | None = None) -> Array:
-        return self.features.row_squares(self.means if center is None else center)
+        return self.inner.row_squares(self.means if center is None else center)
 
     def intercepts(self, b: Array) -> Array:
         """Return the intercepts for uncentred features, given rows of iterates."""
@@ -186,9 +178,8 @@ class WeightedDesign(TransformedDesign):
     """
 
     def __init__(self, unweighted: Design, weights: Array, count: Any = None):
-        self.unweighted, self.weights = unweighted, weights
-        self.shape, self.example = unweighted.shape, unweighted.example
-        self.out_of_core = unweighted.out_of_core
+        super().__init__(unweighted)
+        self.weights = weights
         self._count = self.n_rows if count is None else count
 
     @classmethod
@@ -203,14 +194,10 @@ class WeightedDesign(TransformedDesign):
         return cls(unweighted, weights, count)
 
     @property
-    def inner(self) -> Design:
-        return self.unweighted
-
-    @property
     def members(self) -> int:
         assert self.weights is not None
         own = self.weights.shape[1] if self.weights.ndim == 3 else 1
-        return max(self.unweighted.members, own)
+        return max(self.inner.members, own)
 
     @property
     def rows(self) -> Rows:
@@ -221,19 +208,19 @@ class WeightedDesign(TransformedDesign):
             return self
         count: Any = self._count
         count = int(count[k, 0]) if hasattr(count, "ndim") else count
-        return WeightedDesign(self.unweighted.member(k), self.weights[:, k, 0], count)
+        return WeightedDesign(self.inner.member(k), self.weights[:, k, 0], count)
 
     def forward(self, block: Array) -> Array:
-        return self.unweighted.forward(block)
+        return self.inner.forward(block)
 
     def adjoint(self, block: Array) -> Array:
-        return self.unweighted.adjoint(self.rows.weighted(block))
+        return self.inner.adjoint(self.rows.weighted(block))
 
     def adjoint_and_total(self, block: Array) -> tuple[Array, Array]:
-        return self.unweighted.adjoint_and_total(self.rows.weighted(block))
+        return self.inner.adjoint_and_total(self.rows.weighted(block))
 
     def row_squares(self, center: Array | None = None) -> Array:
-        return self.unweighted.row_squares(center)
+        return self.inner.row_squares(center)
 
 
 def _copied(values: Array, copies: int, axis: int) -> Array:
@@ -258,51 +245,46 @@ class ScaledDesign(TransformedDesign):
     """Columns divided by one positive number each (p,) in every product."""
 
     def __init__(self, features: Design, scale: Array):
-        self.features, self.scale = features, scale
-        self.shape, self.example = features.shape, features.example
-        self.out_of_core = features.out_of_core
-
-    @property
-    def inner(self) -> Design:
-        return self.features
+        super().__init__(features)
+        self.scale = scale
 
     def forward(self, block: Array) -> Array:
-        return self.features.forward(block / along_rows(self.scale, block))
+        return self.inner.forward(block / along_rows(self.scale, block))
 
     def adjoint(self, block: Array) -> Array:
-        product = self.features.adjoint(block)
+        product = self.inner.adjoint(block)
         return product / along_rows(self.scale, product)
 
     def adjoint_and_total(self, block: Array) -> tuple[Array, Array]:
-        product, total = self.features.adjoint_and_total(block)
+        product, total = self.inner.adjoint_and_total(block)
         return product / along_rows(self.scale, product), total
 
     @property
     def has_gram(self) -> bool:
-        return self.features.has_gram
+        return self.inner.has_gram
 
     def gram(self, of_rows: bool = False, dtype: Any = None, center: Array | None = None) -> Array:
         if of_rows:
             raise NotImplementedError("products between rows with scaled columns")
         center = None if center is None else self.scale * center
         scale = self.scale if dtype is None else cast(self.scale, dtype)
-        return self.features.gram(False, dtype, center) / scale / scale[:, None]
+        return self.inner.gram(False, dtype, center) / scale / scale[:, None]
 
     def row_squares(self, center: Array | None = None) -> Array:
-        if not isinstance(self.features, ScalableDesign):
+        if not isinstance(self.inner, ScalableDesign):
             return super().row_squares(center)
         center = None if center is None else self.scale * center
-        return self.features.row_squares(center, self.scale)
+        return self.inner.row_squares(center, self.scale)
 
     def astype(self, dtype: Any) -> ScaledDesign:
         xp, limits = namespace(self.scale), namespace(self.scale).finfo(dtype)
         low, high = float(limits.smallest_normal), float(limits.max)
         if not xp.all((self.scale > low) & (self.scale < high)):
             return self
-        return ScaledDesign(self.features.astype(dtype), cast(self.scale, dtype))
+        return ScaledDesign(self.inner.astype(dtype), cast(self.scale, dtype))
 
     def part(self, rows: np.ndarray | None, columns: np.ndarray | None) -> ScaledDesign | None:
-        features = self.features.part(rows, columns)
+        features = self.inner.part(rows, columns)
         if features is None:
             return None
         return ScaledDesign(features, self.scale if columns is None else take(self.scale, columns))

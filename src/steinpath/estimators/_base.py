@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from steinpath._support.arrays import Array, beside, cast, is_foreign, namespace, to_numpy
 from steinpath._support.cells import library_of
-from steinpath._support.messages import Message, Remedy
+from steinpath._support.messages import Message, Remedy, prefixed
 from steinpath._support.printing import Summary, with_error
 from steinpath._support.progress import printing, tell
 from steinpath._support.validation import (
@@ -216,7 +216,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                 captured = captured_warnings.get() or ()
             finally:
                 captured_warnings.reset(token)
-            messages += [(_prefixed(text, part.prefix), category) for text, category in captured]
+            messages += [(prefixed(part.prefix, text), category) for text, category in captured]
         for message, category in messages:
             warn(message, category)
         return fitted
@@ -237,7 +237,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                 attributes[name] = getattr(first, name)
         if hasattr(first, "warnings_"):
             attributes["warnings_"] = tuple(
-                _prefixed(message, part.prefix)
+                prefixed(part.prefix, message)
                 for one, part in zip(fitted, parts, strict=True)
                 for message in one.warnings_
             )
@@ -720,10 +720,6 @@ def _still_decreasing(tuning: Tuning) -> Message | None:
         n_iter=n_iter,
         limit=limit,
     )
-
-
-def _prefixed(text: str, prefix: str) -> str:
-    return text.after(prefix) if isinstance(text, Message) else prefix + text
 
 
 def _accepted(X: Any) -> dict[str, Any]:

@@ -217,7 +217,7 @@ def _path_of(
 ) -> Path:
     """Return the path of a penalty for some of the columns."""
     design = data.design
-    part = (design.features if isinstance(design, InterceptDesign) else design).part(None, columns)
+    part = (design.inner if isinstance(design, InterceptDesign) else design).part(None, columns)
     if part is None:
         raise ValueError("without is not available for this type of X; fit without these columns")
     # step sizes that are stable for all columns are stable for some of them

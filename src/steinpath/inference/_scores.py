@@ -307,7 +307,7 @@ def _regress(
     """Return residuals, products and correlations of a block of columns."""
     n, members, own = scaled.n_rows, len(features), scales[features]
     # of the unscaled columns, for which `columns_of` handles the intercept
-    columns = columns_of(scaled.features, features) / scaled.array(np.where(own > 0, own, np.inf))
+    columns = columns_of(scaled.inner, features) / scaled.array(np.where(own > 0, own, np.inf))
     others = OtherColumns(scaled, features)
     data = RunData(columns, Squared(), others, np.zeros(members))
     batch = Batch.start(data, Lasso(lam).repeated(members), FISTA(), members)
@@ -329,16 +329,11 @@ class OtherColumns(TransformedDesign):
     """Columns of a design, of which column ``own[k]`` is hidden from member k."""
 
     def __init__(self, scaled: ScaledDesign, own: np.ndarray):
+        super().__init__(scaled)
         self._scaled, self._own = scaled, own
-        self.shape, self.example = scaled.shape, scaled.example
-        self.out_of_core = scaled.out_of_core
         visible = np.ones((scaled.shape[1], len(own)))
         visible[own, np.arange(len(own))] = 0
         self._visible = scaled.array(visible)[:, :, None]
-
-    @property
-    def inner(self) -> Design:
-        return self._scaled
 
     @property
     def members(self) -> int:

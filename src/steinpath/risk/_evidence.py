@@ -206,7 +206,7 @@ class Evidence:
 
 def features_of(design: Design) -> Design:
     """Return the design without the intercept; its columns are equal up to their means."""
-    return design.features if isinstance(design, InterceptDesign) else design
+    return design.inner if isinstance(design, InterceptDesign) else design
 
 
 def columns_of(design: Design, which: np.ndarray) -> Array:

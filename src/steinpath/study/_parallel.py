@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from threadpoolctl import threadpool_limits
 
-from steinpath._support.processes import exit_with_parent, pin_threads
+from steinpath._support.threads import exit_with_parent, pin_threads
 from steinpath.study._output import versions
 from steinpath.study._replicate import draw_batch, most_members, replicate, replicate_batch
 from steinpath.study._settings import Configuration, Curves

@@ -14,7 +14,7 @@ import numpy as np
 from joblib import Parallel, delayed, parallel_config
 
 from steinpath._support.arrays import namespace, to_numpy
-from steinpath._support.processes import exit_with_parent
+from steinpath._support.threads import exit_with_parent
 from steinpath.engine._batch import Batch
 from steinpath.engine._path import Path
 from steinpath.engine._run import run, run_batch

@@ -154,7 +154,7 @@ def _interval_widths(fitted: Fitted) -> tuple[tuple[float, float], ...] | None:
     if fitted.classes:
         return None
     design = fitted.tuning.path.data.design
-    features = design.features if isinstance(design, InterceptDesign) else design
+    features = design.inner if isinstance(design, InterceptDesign) else design
     if not isinstance(features, DenseDesign):  # its rows are not in memory
         return ()
     rows, found = to_numpy(features.example)[_some_rows(features.shape[0])], []

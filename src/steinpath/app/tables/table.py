@@ -12,7 +12,7 @@ import numpy as np
 
 from steinpath._support.cells import TextFormat, is_dictionary, read_column, texts
 from steinpath._support.files import import_pyarrow
-from steinpath._support.messages import DataError, Message
+from steinpath._support.messages import DataError, prefixed
 
 # More columns could not be fitted, and such a header alone exhausts memory.
 _MOST_COLUMNS = 2**20
@@ -156,9 +156,7 @@ def explained(prefix: str) -> Iterator[None]:
     try:
         yield
     except DataError as error:
-        reason = error.message
-        reason = reason.after(prefix) if isinstance(reason, Message) else prefix + reason
-        raise DataError(reason) from None
+        raise DataError(prefixed(prefix, error.message)) from None
     except OSError as error:
         raise DataError(f"{prefix}{error.strerror or error}") from error
     except MemoryError as error:
