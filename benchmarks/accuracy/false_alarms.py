@@ -286,9 +286,9 @@ def default_fits(kind: str, estimator: str, reps: int) -> Iterator[tuple[Fit, fl
     """Yield default fits, and the errors of their estimates in standard errors."""
     loss, noise = LAWS[estimator]
     for seed in range(reps):
-        data = CHALLENGES[kind](400, 200, loss, noise, np.random.default_rng([seed, 11]))
+        data = CHALLENGES[kind](400, 200, noise, np.random.default_rng([seed, 11]))
         found = fit(estimator, data.X, data.y, seed, fit_intercept=False)
-        truth = float(data.risk(np.atleast_2d(found.model.coef_))[0])
+        truth = float(data.risk(np.atleast_2d(found.model.coef_), loss)[0])
         yield found, (found.model.best_risk_ - truth) / found.model.best_risk_stderr_
 
 

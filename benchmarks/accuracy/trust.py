@@ -197,17 +197,17 @@ def replicate(
 ) -> Record:
     """Return errors of the estimates of one run in standard errors, and warnings, by method."""
     loss, penalty, noise = PAIRS[pair]
-    data = CHALLENGES[challenge](n, p, loss, noise, np.random.default_rng([seed, 11]))
+    data = CHALLENGES[challenge](n, p, noise, np.random.default_rng([seed, 11]))
     path = sp.run(data.X, data.y, loss, penalty, PAPERS, ITERATIONS)
     times = np.unique(np.geomspace(1, path.n_iter, 12).astype(int))
-    truth = data.risk(path.coef[times])
+    truth = data.risk(path.coef[times], loss)
     best = int(np.argmin(truth))
     record = {}
     for way in ways:
         risk = sp.estimate_risk(path, method="compressed", rng=seed, **WAYS[way])
         pairs = [risk.compare(int(t), int(times[best])) for t in np.delete(times, best)]
         differences, errors = np.array(pairs).T
-        chosen = float(data.risk(path.coef[[risk.best_iter]])[0])
+        chosen = float(data.risk(path.coef[[risk.best_iter]], loss)[0])
         record[way] = {
             "single": (risk.values[times] - truth) / risk.stderr[times],
             "between": (differences - np.delete(truth - truth[best], best)) / errors,

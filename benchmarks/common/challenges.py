@@ -1,39 +1,33 @@
 """Data-generating processes: the paper's model, and four that violate its assumptions.
 
-Each draws data and computes the risk of any coefficients on new, independent rows.
+Each draws data with the distribution of new, independent rows.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
 import steinpath as sp
-from steinpath.problem._scoring import resolve_test_loss
-from steinpath.study._scenarios import Drawn, near_duplicates, time_series
+from steinpath.study._scenarios import Sample, near_duplicates, time_series
 
 
-def _of_model(model: sp.simulate.LinearModel, X: np.ndarray, y: np.ndarray, loss: sp.LAD) -> Drawn:
-    return Drawn(X, y, model.covariance, lambda coef: model.risk(coef, loss))
-
-
-def gaussian(n: int, p: int, loss: sp.LAD, noise: str, rng: np.random.Generator) -> Drawn:
+def gaussian(n: int, p: int, noise: str, rng: np.random.Generator) -> Sample:
     """Draw from the paper's model."""
     model = sp.simulate.paper_model(p, noise)
-    return _of_model(model, *model.sample(n, rng), loss)
+    return Sample(*model.sample(n, rng), model.sample, model)
 
 
-def elliptical(
-    n: int, p: int, loss: sp.LAD, noise: str, rng: np.random.Generator, df: int = 3
-) -> Drawn:
+def elliptical(n: int, p: int, noise: str, rng: np.random.Generator, df: int = 3) -> Sample:
     """Draw multivariate Student t rows, whose norms vary widely."""
     model = sp.simulate.paper_model(p, noise, f"t{df}")
-    return _of_model(model, *model.sample(n, rng), loss)
+    return Sample(*model.sample(n, rng), model.sample, model)
 
 
-def one_hot(n: int, p: int, loss: sp.LAD, noise: str, rng: np.random.Generator) -> Drawn:
+def one_hot(n: int, p: int, noise: str, rng: np.random.Generator) -> Sample:
     """Draw factors of twenty categories of very unequal frequency, each with its own effect."""
     levels = 20
     factors = p // levels
@@ -42,27 +36,18 @@ def one_hot(n: int, p: int, loss: sp.LAD, noise: str, rng: np.random.Generator) 
     coef = rng.standard_normal(factors * levels) * 2 / math.sqrt(factors)
     errors = sp.simulate.LinearModel(np.zeros(1), noise=noise)
 
-    def draw(size: int) -> tuple[np.ndarray, np.ndarray]:
+    def draw(size: int) -> sp.simulate.Data:
         X = np.zeros((size, factors * levels))
         for factor in range(factors):
             level = rng.choice(levels, size, p=frequency)
             X[np.arange(size), factor * levels + level] = 1.0
-        return X, X @ coef + errors.sample(size, rng).y
+        return sp.simulate.Data(X, X @ coef + errors.sample(size, rng).y)
 
-    X, y = draw(n)
-    one = np.diag(frequency) - np.outer(frequency, frequency)
-    covariance = np.kron(np.eye(factors), one)
-    X_new, y_new = draw(20_000)
-    criterion = resolve_test_loss(None, loss)
-    return Drawn(
-        X,
-        y,
-        covariance,
-        lambda b: np.array([criterion(y_new, X_new @ row).mean() for row in np.atleast_2d(b)]),
-    )
+    test_set = lru_cache(draw)  # the same for all coefficients
+    return Sample(*draw(n), lambda size, _: test_set(size))
 
 
-CHALLENGES: dict[str, Callable[..., Drawn]] = {
+CHALLENGES: dict[str, Callable[..., Sample]] = {
     "Gaussian": gaussian,
     "elliptical t₃": elliptical,
     "one-hot": one_hot,

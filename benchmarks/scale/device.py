@@ -29,6 +29,7 @@ import torch
 import steinpath as sp
 from benchmarks.common.measuring import machine
 from steinpath.study._replicate import draw_batch
+from steinpath.study._scenarios import model_of
 from steinpath.study._settings import ALGORITHM, LOSSES, PENALTIES, Configuration
 
 LARGE = (("lad", "lasso"), ("square_root", "lasso"), ("lad", "ridge"))
@@ -109,8 +110,8 @@ def batches(n: int, p: int, iters: int, sizes: list[int], device: torch.device) 
             risks(paths(5))
             seconds, batch = timed(device, paths, iters)
             hat, found = timed(device, risks, batch)
-            tilde, _ = timed(device, risks, batch, data.drawn[0].covariance)
-            truth = data.drawn[0].risk(batch[0].coef.cpu().numpy())
+            tilde, _ = timed(device, risks, batch, model_of(p).covariance)
+            truth = data.drawn[0].risk(batch[0].coef.cpu().numpy(), LOSSES[loss])
             row = {
                 "part": "batches",
                 "pair": f"{loss}–{penalty}",

@@ -981,7 +981,7 @@ EXPECTED = {
 @pytest.mark.parametrize("kind", EXPECTED)
 def test_what_is_wrong_is_seen_and_nothing_else(kind, loss, penalty, noise, seed):
     certain, possible = EXPECTED[kind]
-    data = CHALLENGES[kind](300, 150, loss, noise, np.random.default_rng(seed))
+    data = CHALLENGES[kind](300, 150, noise, np.random.default_rng(seed))
     warning = complaints(papers_risk(data.X, data.y, loss, penalty, seed))
     assert certain <= warning <= certain | possible
 

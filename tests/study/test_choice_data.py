@@ -63,9 +63,9 @@ def test_risks_are_those_of_new_rows(rows, noise):
     X, y = data.new(200_000, np.random.default_rng(1))
     for name, (loss, size) in losses.items():
         if (name, noise) == ("square_root", "t2"):
-            assert data.risk(NEARLY, INTERCEPT, loss, np.random.default_rng(2)) == math.inf
+            assert data.risk(NEARLY, loss, INTERCEPT, np.random.default_rng(2)) == math.inf
             continue
-        found = data.risk(NEARLY, INTERCEPT, loss, np.random.default_rng(2))
+        found = data.risk(NEARLY, loss, INTERCEPT, np.random.default_rng(2))
         # the absolute error is subtracted, whose mean is known: t₂ has infinite variance
         error = y - X @ COEF
         own = {

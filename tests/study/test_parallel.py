@@ -272,7 +272,8 @@ def test_a_file_that_is_no_schedulers_is_refused(tmp_path, content):
     file = tmp_path / "scheduler.json"
     if content is not None:  # and a missing one is not waited for
         file.write_text(content)
-    with pytest.raises(StudyError, match=r"no workers at .*scheduler\.json: "):
+    problem = "does not exist" if content is None else "has no address"
+    with pytest.raises(StudyError, match=rf"no workers at .*json: the scheduler file {problem}"):
         run_study(TINY, tmp_path, SIZES, cluster=str(file))
 
 

@@ -32,8 +32,8 @@ ITERATES = np.vstack([0 * COEF, 0.6 * COEF, COEF + 0.1 * np.sin(np.arange(P)), C
 EVERY = pytest.mark.parametrize("rows", SCENARIOS)
 
 
-def drawn(rows, n, seed=0, loss="square_root", noise="normal"):
-    return SCENARIOS[rows](n, P, LOSSES[loss], noise, np.random.default_rng(seed))
+def drawn(rows, n, seed=0, noise="normal"):
+    return SCENARIOS[rows](n, P, noise, np.random.default_rng(seed))
 
 
 def independent_rows(rows, size, noise="normal"):
@@ -48,11 +48,6 @@ def independent_rows(rows, size, noise="normal"):
 
 def test_every_scenario_is_known_here():
     assert set(ENTRIES) == set(SCENARIOS)
-
-
-@EVERY
-def test_the_covariance_is_the_papers(rows):
-    np.testing.assert_allclose(drawn(rows, 30).covariance, COVARIANCE, atol=1e-14)
 
 
 @pytest.mark.parametrize("rows", sorted({*NORMAL, "uniform"}))
@@ -90,7 +85,7 @@ def test_entries_and_errors_have_the_laws_they_should(rows):
 @EVERY
 def test_risks_are_those_of_new_rows(rows, loss, noise):
     name = "normal" if rows in ALWAYS_NORMAL else noise
-    found = drawn(rows, 40, loss=loss, noise=noise).risk(ITERATES)
+    found = drawn(rows, 40, noise=noise).risk(ITERATES, LOSSES[loss])
     away = ITERATES - COEF
     if loss == "square_root":
         variance = {"normal": 1.0, "laplace": 2.0}[name]
@@ -120,10 +115,8 @@ def test_designs_of_a_seed_share_their_noise():
 
 
 @EVERY
-def test_neither_loss_nor_noise_changes_the_rows(rows):
+def test_noise_does_not_change_the_rows(rows):
     first = drawn(rows, 30)
-    np.testing.assert_array_equal(drawn(rows, 30, loss="lad").X, first.X)
-    np.testing.assert_array_equal(drawn(rows, 30, loss="lad").y, first.y)
     np.testing.assert_array_equal(drawn(rows, 30, noise="laplace").X, first.X)
     assert not np.any(drawn(rows, 30, seed=1).X == first.X)
 

@@ -22,7 +22,7 @@ from steinpath.inference._estimate_intervals import intervals_along
 from steinpath.problem._penalties import Lasso, Penalty, Ridge
 from steinpath.risk._estimate import estimate_risk
 from steinpath.simulate import LabelModel, Noise, label_model
-from steinpath.study._scenarios import BY_DESIGN, CHOICE_SCENARIOS, ChoiceData, model_of
+from steinpath.study._scenarios import BY_DESIGN, CHOICE_SCENARIOS, Sample, model_of
 from steinpath.study._settings import (
     ALGORITHM,
     LOSSES,
@@ -44,14 +44,14 @@ PREDICTION_LEVEL = 0.9
 _ROWS = 2000
 
 
-def _later_rows(_: ChoiceData) -> dict[str, Any]:
+def _later_rows(_: Sample) -> dict[str, Any]:
     from sklearn.model_selection import TimeSeriesSplit  # slow to import
 
     return {"cv": TimeSeriesSplit(5)}
 
 
 #: Options of `tune` for each of `steinpath.study._settings.CHOICES`.
-_SPLITS: dict[str, Callable[[ChoiceData], dict[str, Any]]] = {
+_SPLITS: dict[str, Callable[[Sample], dict[str, Any]]] = {
     "rows": lambda _: {},
     "groups": lambda data: {"groups": data.groups},
     "time": _later_rows,
@@ -88,7 +88,7 @@ def choose(config: Configuration, seed: int) -> Curves:
         X, y = data.new(_ROWS, later)
         low, high = tuning.predict_interval(X, PREDICTION_LEVEL).T
         values = {
-            "truth": data.risk(tuning.coef, tuning.intercept, loss, later),
+            "truth": data.risk(tuning.coef, loss, tuning.intercept, later),
             "naive": tuning.naive_risk,
             "naive_stderr": tuning.naive_risk_stderr,
             "honest": tuning.best_risk,

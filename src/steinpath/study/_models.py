@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,11 +24,6 @@ from steinpath.study._tables import PLAIN, STYLES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-def _with_pairs(table: Table) -> Table:
-    """Add the display name of loss and penalty to each row."""
-    return [row | {"pair": pair_title(row["loss"], row["penalty"])} for row in table]
 
 
 # Choice: estimated and true error of tuned models, coverage of prediction intervals
@@ -72,9 +68,8 @@ def _choice_table(results: Results) -> Table:
         for way in s.ways:
             own = {name: values[:, 0] for name, values in tab.columns_under(columns, way).items()}
             truth = own["truth"]
-            row: Row = {"data": s.rows, "noise": s.noise, "loss": s.loss, "penalty": s.penalty}
-            row |= {"n": s.n, "p": s.p, "reps": len(truth), "left_out": way}
-            row["truth"] = float(truth.mean())
+            row: Row = {"data": s.rows, "noise": s.noise, **tab.labels_of(s, columns)}
+            row |= {"left_out": way, "truth": float(truth.mean())}
             for name in ESTIMATES:
                 error = own[name] - truth
                 row |= tab.means({f"{name}_bias": 100 * error / truth.mean()})
@@ -85,48 +80,43 @@ def _choice_table(results: Results) -> Table:
 
 
 def _choice_summary(results: Results) -> Table:
-    table = [row | {"left out": LEFT_OUT[row["left_out"]]} for row in _choice_table(results)]
-    titles = {name: name for name in ("data", "noise", "pair", "n", "p", "reps", "left out")}
-    titles["truth"] = "error"
+    titles = {"left_out": "left out", "truth": "error"}
     for name in ESTIMATES:
         titles |= {f"{name}_bias": f"{name} bias, %", f"{name}_bias_se": f"{name} s.e."}
         titles[f"{name}_covers"] = f"{name} ± 2 s.e. covers"
-    titles |= {
-        "interval": f"{kinds.PREDICTION_LEVEL:.0%} interval covers",
-        "interval_se": "its s.e.",
-    }
-    return tab.renamed(_with_pairs(table), titles | {"width": "width"})
+    titles["interval"] = f"{kinds.PREDICTION_LEVEL:.0%} interval covers"
+    titles |= {"interval_se": "its s.e.", "width": "width"}
+    names = ("data", "noise", "pair", "n", "p", "reps")
+    return tab.renamed(_choice_table(results), names, titles, left_out=LEFT_OUT)
 
 
 def _draw_choice(table: Table) -> Figure:
-    figure, axes = tab.panels(1, 3, width=3.0, height=0.24 * len(table) + 0.6, sharey=True)
-    bias, covers, interval = axes[0]
-    place = np.arange(len(table))
-    for name, colour, marker, shift in (("naive", ORANGE, "o", -0.15), ("honest", BLUE, "D", 0.15)):
-        style: dict[str, Any] = {"color": colour, "ms": 4}
-        label = ESTIMATES[name]
-        tab.error_bars(
-            bias, table, f"{name}_bias", place + shift, fmt=marker, lw=1, label=label, **style
-        )
-        covers.plot(tab.column(table, f"{name}_covers"), place + shift, marker, **style)
-    tab.error_bars(interval, table, "interval", place, fmt="s", color=BLACK, ms=4, lw=1)
-    bias.axvline(0, color=GREY, lw=1)
-    tab.nominal_band(covers.axvspan, table[0]["reps"])
-    interval.axvline(kinds.PREDICTION_LEVEL, color=GREY, lw=1)
-    percent = f"{kinds.PREDICTION_LEVEL:.0%}"
-    for ax, title, unit in (
-        (bias, "bias of the estimated risk", "%"),
-        (covers, "coverage of ± 2 s.e.", "fraction of data sets"),
-        (interval, f"coverage of {percent} prediction intervals", "fraction of new rows"),
-    ):
-        ax.set_title(title, fontsize="small")
-        ax.set_xlabel(unit, fontsize="small")
     labels = []
     for row in table:
         about = f"{row['data']}, {LEFT_OUT[row['left_out']]} held out"
         about = row["noise"] if row["data"] == "independent" else about
         labels.append(f"{tab.size_label(row)}, {about}")
-    tab.label_rows(bias, labels)
+    figure, axes = tab.bar_panels(labels, 3, width=3.0)
+    bias, covers, interval = axes[0]
+    styles = {"naive": {"color": ORANGE, "marker": "o"}, "honest": {"color": BLUE, "marker": "D"}}
+
+    def series(measure: str) -> tab.Series:
+        return [
+            (table, f"{name}_{measure}", {**style, "label": ESTIMATES[name]})
+            for name, style in styles.items()
+        ]
+
+    percent = f"{kinds.PREDICTION_LEVEL:.0%}"
+    tab.draw_bars(bias, "bias of the estimated risk", series("bias"), unit="%", line=0)
+    tab.draw_bars(covers, "coverage of ± 2 s.e.", series("covers"), unit="fraction of data sets")
+    tab.nominal_band(covers.axvspan, table[0]["reps"])
+    tab.draw_bars(
+        interval,
+        f"coverage of {percent} prediction intervals",
+        [(table, "interval", {"color": BLACK, "marker": "s"})],
+        unit="fraction of new rows",
+        line=kinds.PREDICTION_LEVEL,
+    )
     return tab.share_legend(figure, axes)
 
 
@@ -146,6 +136,7 @@ CHOICE = Study(
 
 #: Display names of scoring losses.
 RISK_TITLES = {"zero_one": "error rate", "matched": "loss"}
+CLASS_TITLES = {name: name.split()[0] for name in kinds.CLASSES}
 
 
 def _margins_plan(sizes: Sizes) -> list[Configuration]:
@@ -168,9 +159,8 @@ def _margins_table(results: Results) -> Table:
             truth = own["truth"]
             for way in s.ways:
                 error = own[way] - truth
-                row: Row = {"classes": s.rows, "loss": s.loss, "penalty": s.penalty}
-                row |= {"n": s.n, "p": s.p, "reps": len(truth), "risk": risk, "way": way}
-                row["truth"] = float(truth[:, -1].mean())
+                row: Row = {"classes": s.rows, **tab.labels_of(s, curves), "risk": risk}
+                row |= {"way": way, "truth": float(truth[:, -1].mean())}
                 row["train"] = float(own["train"][:, -1].mean())
                 within = np.abs(error[:, 1:]) <= 2 * own[f"{way}_stderr"][:, 1:]
                 # average over iterates first, because those of one path are dependent
@@ -181,59 +171,51 @@ def _margins_table(results: Results) -> Table:
 
 
 def _margins_summary(results: Results) -> Table:
-    table = _with_pairs(_margins_table(results))
-    for row in table:
-        row |= {"classes": row["classes"].split()[0], "risk": RISK_TITLES[row["risk"]]}
-        row["way"] = PLAIN[row["way"]]
-    titles = {name: name for name in ("classes", "pair", "n", "p", "reps", "risk", "truth")}
-    titles |= {"train": "training", "way": "estimate", "bias": "bias at the end"}
+    names = ("classes", "pair", "n", "p", "reps", "risk", "truth")
+    titles = {"train": "training", "way": "estimate", "bias": "bias at the end"}
     titles |= {"bias_se": "its s.e.", "rms": "rms", "covers": "± 2 s.e. covers"}
-    return tab.renamed(table, titles | {"covers_se": "s.e. of that"})
+    titles["covers_se"] = "s.e. of that"
+    values = {"classes": CLASS_TITLES, "risk": RISK_TITLES, "way": PLAIN}
+    return tab.renamed(_margins_table(results), names, titles, **values)
 
 
 def _margins_exhibits(results: Results) -> list[Exhibit]:
     def rows(s: Configuration, curves: Curves) -> Table:
         own = tab.columns_under(curves, "zero_one")
-        return tab.mean_curves(own, ("truth", *s.ways, "train"), loss=s.loss, penalty=s.penalty)
+        return tab.mean_curves(s, own, ("truth", *s.ways, "train"))
 
     def name(s: Configuration) -> str:
-        return f"margins-{s.rows.split()[0]}"
+        return f"margins-{CLASS_TITLES[s.rows]}"
 
     numbers = Exhibit("margins", _margins_table(results), _draw_margins)
     return [numbers, *tab.exhibits_by_size(name, results, rows, _draw_margin_curves)]
 
 
 def _draw_margin_curves(table: Table) -> Figure:
-    figure, axes, contents = tab.pair_panels(table, sharey=True)
-    for ax, rows in contents:
-        for name in ("truth", *kinds.LABEL_WAYS, "train"):
-            tab.draw_curve(ax, rows, name)
-    tab.label_iterations(axes, "error rate")
-    return tab.share_legend(figure, axes, columns=3)
+    draw = partial(tab.draw_curves, names=("truth", *kinds.LABEL_WAYS, "train"))
+    figure, axes = tab.pair_panels(table, draw, lambda _: "error rate", sharey=True)
+    return tab.share_legend(figure, axes, columns=3, xlabel="iteration")
 
 
 def _draw_margins(table: Table) -> Figure:
     """Draw root mean square errors of the estimates, and the coverage of their bands."""
     first = tab.select(table, risk=kinds.RISKS[0], way=table[0]["way"])
-    figure, axes = tab.panels(1, 4, width=2.4, height=0.2 * len(first) + 0.8, sharey=True)
-    place = np.arange(len(first))
-    for k, risk in enumerate(kinds.RISKS):
+    labels = [f"{tab.size_label(row)}, {CLASS_TITLES[row['classes']]}" for row in first]
+    figure, axes = tab.bar_panels(labels, 4, width=2.4)
+    for k, (risk, title) in enumerate(RISK_TITLES.items()):
+
+        def series(measure: str, risk: str = risk) -> tab.Series:
+            return [
+                (tab.select(table, risk=risk, way=way), measure, {**STYLES[way], "marker": marker})
+                for way, marker in zip(kinds.LABEL_WAYS, "osD", strict=True)
+            ]
+
         rms, covers = axes[0, 2 * k : 2 * k + 2]
-        for way, marker, shift in zip(kinds.LABEL_WAYS, "osD", (-0.2, 0.0, 0.2), strict=True):
-            rows = tab.select(table, risk=risk, way=way)
-            style = {name: STYLES[way][name] for name in ("color", "label")}
-            style |= {"fmt": marker, "ms": 4, "lw": 1}
-            tab.error_bars(rms, rows, "rms", place + shift, **style)
-            tab.error_bars(covers, rows, "covers", place + shift, **style)
+        tab.draw_bars(rms, f"{title}, estimation error", series("rms"), unit="root mean square")
+        tab.draw_bars(covers, f"{title}, coverage of ± 2 s.e.", series("covers"), unit="share")
         tab.nominal_band(covers.axvspan, table[0]["reps"], label=False)
         rms.set_xlim(left=0)
         covers.set_xlim(max(0.0, covers.get_xlim()[0]), 1.03)
-        rms.set_title(f"{RISK_TITLES[risk]}, estimation error", fontsize="small")
-        rms.set_xlabel("root mean square", fontsize="small")
-        covers.set_title(f"{RISK_TITLES[risk]}, coverage of ± 2 s.e.", fontsize="small")
-        covers.set_xlabel("share", fontsize="small")
-    labels = [f"{tab.size_label(row)}, {row['classes'].split()[0]}" for row in first]
-    tab.label_rows(axes[0, 0], labels)
     return tab.share_legend(figure, axes)
 
 
@@ -274,8 +256,7 @@ def _intervals_table(results: Results) -> Table:
         for way in s.ways:
             own, along = tab.columns_under(columns, way), slice(0, len(interval_times(s.iters)))
             shortest, by_risk, last = -2, -1, along.stop - 1
-            row: Row = {"design": s.rows, "loss": s.loss, "penalty": s.penalty}
-            row |= {"n": s.n, "p": s.p, "reps": len(own["covers"]), "scores": way}
+            row: Row = {"design": s.rows, **tab.labels_of(s, columns), "scores": way}
             row["iterate"] = float(np.median(own["iterate"][:, shortest]))
             row["iterate_by_risk"] = float(np.median(own["iterate"][:, by_risk]))
             row["warned"] = float(own["warned"][:, along].mean())
@@ -302,16 +283,12 @@ def _intervals_table(results: Results) -> Table:
 
 
 def _intervals_summary(results: Results) -> Table:
-    table = _with_pairs(_intervals_table(results))
-    for row in table:
-        row["scores"] = SCORE_TITLES[row["scores"]]
     names = ("design", "scores", "pair", "n", "p", "reps", "covers", "nonzero")
-    titles = {name: name for name in names}
-    titles |= {"covers_lowest": "lowest", "covers_highest": "highest", "iterate": "shortest"}
+    titles = {"covers_lowest": "lowest", "covers_highest": "highest", "iterate": "shortest"}
     titles |= {"covers_shortest": "covers there", "nonzero_shortest": "nonzero there"}
     titles |= {"width": "width", "width_of_last": "relative to last", "false": "FDR"}
     titles |= {"power": "power", "any_false": "FWER", "covers_by_risk": "smallest risk"}
-    return tab.renamed(table, titles)
+    return tab.renamed(_intervals_table(results), names, titles, scores=SCORE_TITLES)
 
 
 def _intervals_exhibits(results: Results) -> list[Exhibit]:
@@ -319,11 +296,9 @@ def _intervals_exhibits(results: Results) -> list[Exhibit]:
         """Return coverage and widths at each iteration; widths relative to the last iteration."""
         own, times = tab.columns_under(columns, s.ways[0]), interval_times(s.iters)
         own["width"] = own["width"] / own["width"][:, len(times) - 1, None]
-        labels = {"loss": s.loss, "penalty": s.penalty}
-        names = (*COVERAGE, "width")
         return [
-            {**labels, "iterate": t, "reps": len(own["covers"])}
-            | tab.means({name: own[name][:, place] for name in names})
+            {"loss": s.loss, "penalty": s.penalty, "iterate": t, "reps": len(own["covers"])}
+            | tab.means({name: own[name][:, place] for name in (*COVERAGE, "width")})
             for place, t in enumerate(times)
         ]
 
@@ -347,9 +322,9 @@ def _draw_interval_curves(table: Table) -> Figure:
             covers.set_title(pair_title(loss, penalty), fontsize="small")
             covers.axhline(kinds.COEFFICIENT_LEVEL, color=GREY, lw=1)
             for name, style in COVERAGE.items():
-                tab.draw_curve(covers, rows, name, **style)
+                tab.draw_curves(covers, rows, [name], **style)
             label = "width relative to last iteration"
-            tab.draw_curve(width, rows, "width", color=GREY, label=label)
+            tab.draw_curves(width, rows, ["width"], color=GREY, label=label)
         axes[2 * k, 0].set_ylabel("coverage", fontsize="small")
         axes[2 * k + 1, 0].set_ylabel("width", fontsize="small")
         axes[2 * k + 1, 0].set_ylim(bottom=0)
@@ -357,32 +332,23 @@ def _draw_interval_curves(table: Table) -> Figure:
         ax.set_xscale("log")
         ax.set_xticks(times, [str(t) for t in times])
         ax.minorticks_off()
-    tab.label_iterations(axes)
-    return tab.share_legend(figure, axes)
+    return tab.share_legend(figure, axes, xlabel="iteration")
 
 
 def _draw_intervals(table: Table) -> Figure:
     """Draw coverage, widths and false discovery rate of each configuration."""
-    figure, axes = tab.panels(1, 3, width=3.2, height=0.2 * len(table) + 0.8, sharey=True)
-    covers, width, false = axes[0]
-    place = np.arange(len(table))
-    for (name, own), shift in zip(COVERAGE.items(), (-0.15, 0.15), strict=True):
-        style = {"fmt": "o", "color": own["color"], "ms": 3, "lw": 1, "label": own["label"]}
-        tab.error_bars(covers, table, f"{name}_shortest", place + shift, **style)
-    covers.axvline(kinds.COEFFICIENT_LEVEL, color=GREY, lw=1)
-    width.plot(tab.column(table, "width_of_last"), place, "D", color=BLUE, ms=3)
-    width.axvline(1, color=GREY, lw=1)
-    width.set_xlim(left=0)
-    tab.error_bars(false, table, "false", place, fmt="s", color=BLUE, ms=3, lw=1)
-    false.axvline(kinds.FDR, color=GREY, lw=1)
-    covers.set_title(
-        f"coverage of shortest {kinds.COEFFICIENT_LEVEL:.0%} intervals", fontsize="small"
-    )
-    width.set_title("width relative to last iteration", fontsize="small")
-    false.set_title(f"false discovery rate (nominal {kinds.FDR:.0%})", fontsize="small")
     scores = SCORE_TITLES | {"known": ""}
     labels = [f"{tab.size_label(r)}, {scores[r['scores']] or r['design']}" for r in table]
-    tab.label_rows(covers, labels)
+    figure, axes = tab.bar_panels(labels, 3, width=3.2)
+    level, rate = kinds.COEFFICIENT_LEVEL, kinds.FDR
+    covers = [(table, f"{name}_shortest", {**own, "marker": "o"}) for name, own in COVERAGE.items()]
+    width = [(table, "width_of_last", {"color": BLUE, "marker": "D"})]
+    false = [(table, "false", {"color": BLUE, "marker": "s"})]
+    one, two, three = axes[0]
+    tab.draw_bars(one, f"coverage of shortest {level:.0%} intervals", covers, line=level)
+    tab.draw_bars(two, "width relative to last iteration", width, line=1)
+    tab.draw_bars(three, f"false discovery rate (nominal {rate:.0%})", false, line=rate)
+    two.set_xlim(left=0)
     return tab.share_legend(figure, axes)
 
 

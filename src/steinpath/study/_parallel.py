@@ -220,9 +220,12 @@ def connected(cluster: str, **options: Any) -> Iterator[Any]:
     if cluster.endswith(".json"):  # a client would wait for a file that is missing
         try:
             address = json.loads(Path(cluster).read_bytes())["address"]
+        except FileNotFoundError:
+            problem = "the scheduler file does not exist"
         except (OSError, ValueError, KeyError, TypeError) as error:
             problem = f"the scheduler file has no address ({type(error).__name__}: {error})"
-            raise StudyError(f"no workers at {cluster}: {problem}") from None
+        if problem:
+            raise StudyError(f"no workers at {cluster}: {problem}")
     with ExitStack() as stack:
         try:
             if cluster.isdecimal():

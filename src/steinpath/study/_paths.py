@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from steinpath.study._settings import LIGHTER_NOISE, PAPER_NOISE, Configuration,
 from steinpath.study._tables import PLAIN, STYLES
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 BOTH = ("tilde", "hat")
@@ -29,16 +31,46 @@ def _start(config: Configuration, curves: Curves) -> Row:
     return {"pair": config.pair, "n": config.n, "p": config.p, "reps": reps}
 
 
+def _by_estimator(
+    results: Results, ways: tuple[str, ...], statistics: Callable[[Curves, str], Row]
+) -> Table:
+    """Return a row for each configuration and estimator."""
+    return [
+        _start(s, curves) | {"estimate": PLAIN[way]} | statistics(curves, way)
+        for s, curves in results.items()
+        for way in ways
+    ]
+
+
+def _draw_pairs(
+    table: Table,
+    names: tuple[str, ...] = NAMES,
+    ylabel: Callable[[str], str] = "{} risk".format,
+    more: Callable[[Axes], Any] = lambda ax: None,
+    **options: Any,
+) -> Figure:
+    """Draw curves of each pair, with a y label given the scoring loss."""
+
+    def draw(ax: Axes, rows: Table) -> None:
+        tab.draw_curves(ax, rows, names)
+        more(ax)
+
+    def label(loss: str) -> str:
+        return ylabel("absolute" if loss == "lad" else "squared")
+
+    return tab.share_legend(*tab.pair_panels(table, draw, label, **options), xlabel="iteration")
+
+
 # Risk
 
 
 def _risk_exhibits(results: Results) -> list[Exhibit]:
     def curves_of(s: Configuration, curves: Curves) -> Table:
-        return tab.mean_curves(curves, (*NAMES, "train"), loss=s.loss, penalty=s.penalty)
+        return tab.mean_curves(s, curves, (*NAMES, "train"))
 
     def errors_of(s: Configuration, curves: Curves) -> Table:
         errors = {way: tab.centered(curves[way] - curves["truth"]) for way in BOTH}
-        return tab.mean_curves(errors, BOTH, loss=s.loss, penalty=s.penalty)
+        return tab.mean_curves(s, errors, BOTH)
 
     return [
         *tab.exhibits_by_size("risk", results, curves_of, _draw_pairs),
@@ -46,41 +78,27 @@ def _risk_exhibits(results: Results) -> list[Exhibit]:
     ]
 
 
-def _draw_pairs(table: Table, names: tuple[str, ...] = NAMES) -> Figure:
-    figure, axes, contents = tab.pair_panels(table)
-    for ax, rows in contents:
-        for name in names:
-            tab.draw_curve(ax, rows, name)
-    for row, loss in zip(axes, tab.distinct(table, "loss"), strict=True):
-        row[0].set_ylabel("absolute risk" if loss == "lad" else "squared risk", fontsize="small")
-    tab.label_iterations(axes)
-    return tab.share_legend(figure, axes)
-
-
 def _draw_errors(table: Table) -> Figure:
     """Draw mean errors with ± 2 s.e. bands, which contain zero unless there is a bias."""
-    figure = _draw_pairs(table, BOTH)
-    for ax in figure.axes:
-        ax.axhline(0, color=BLACK, lw=1)
-        ax.set_ylabel(ax.get_ylabel().replace("risk", "risk, error"), fontsize="small")
-    return figure
+    return _draw_pairs(
+        table, BOTH, "{} risk, error".format, lambda ax: ax.axhline(0, color=BLACK, lw=1)
+    )
 
 
-def _risk_summary(results: Results) -> Table:
-    table = []
-    for s, curves in results.items():
-        for way in BOTH:
-            error = curves[way] - curves["truth"]
-            # The loss of the zero prediction is common to all iterates, and its variance is
-            # infinite under Student's t₂: subtract it.
-            bias, spread = tab.mean_and_error(tab.centered(error))
-            worst = int(np.argmax(np.abs(bias)))
-            row = _start(s, curves)
-            row |= {"estimate": PLAIN[way], "within 2 s.e.": float(tab.inside(error).mean())}
-            row["centred"] = float(tab.inside(tab.centered(error))[1:].mean())
-            row |= {"worst bias": float(bias[worst]), "its s.e.": float(spread[worst])}
-            table.append(row | {"at": worst, "risk": float(curves["truth"][:, worst].mean())})
-    return table
+def _risk_statistics(curves: Curves, way: str) -> Row:
+    error = curves[way] - curves["truth"]
+    # The loss of the zero prediction is common to all iterates, and its variance is infinite under
+    # Student's t₂: subtract it.
+    bias, spread = tab.mean_and_error(tab.centered(error))
+    worst = int(np.argmax(np.abs(bias)))
+    return {
+        "within 2 s.e.": float(tab.inside(error).mean()),
+        "centred": float(tab.inside(tab.centered(error))[1:].mean()),
+        "worst bias": float(bias[worst]),
+        "its s.e.": float(spread[worst]),
+        "at": worst,
+        "risk": float(curves["truth"][:, worst].mean()),
+    }
 
 
 RISK = Study(
@@ -88,7 +106,7 @@ RISK = Study(
     question="Do both estimates track the true risk along the path? (the paper's Figures 1 and 3)",
     plan=partial(all_pairs, ways=BOTH),
     exhibits=_risk_exhibits,
-    summary=_risk_summary,
+    summary=partial(_by_estimator, ways=BOTH, statistics=_risk_statistics),
     full=FULL,
     quick=QUICK,
 )
@@ -113,7 +131,7 @@ def _universality_exhibits(results: Results) -> list[Exhibit]:
     for s, *both in _both_designs(results):
         table = tables.setdefault(f"universality-{s.loss.replace('_', '-')}-n{s.n}-p{s.p}", [])
         for design, curves in zip(DESIGNS, both, strict=True):
-            table += tab.mean_curves(curves, NAMES, loss=s.loss, penalty=s.penalty, design=design)
+            table += tab.mean_curves(s, curves, NAMES, design=design)
     return [Exhibit(name, table, _draw_universality) for name, table in tables.items()]
 
 
@@ -129,22 +147,18 @@ def _draw_universality(table: Table) -> Figure:
         for ax, name in zip(row, NAMES, strict=True):
             for design, style in styles.items():
                 rows = tab.select(table, loss=loss, penalty=penalty, design=design)
-                tab.draw_curve(ax, rows, name, **style)
+                tab.draw_curves(ax, rows, [name], **style)
         row[0].set_ylabel(pair_title(loss, penalty), fontsize="small")
     for ax, name in zip(axes[0], NAMES, strict=True):
         ax.set_title(titles[name], fontsize="small")
-    tab.label_iterations(axes)
-    return tab.share_legend(figure, axes)
+    return tab.share_legend(figure, axes, xlabel="iteration")
 
 
 def _universality_summary(results: Results) -> Table:
     table = []
     for s, gaussian, uniform in _both_designs(results):
         for name in NAMES:
-            (m1, e1), (m2, e2) = (
-                tab.mean_and_error(gaussian[name]),
-                tab.mean_and_error(uniform[name]),
-            )
+            (m1, e1), (m2, e2) = (tab.mean_and_error(own[name]) for own in (gaussian, uniform))
             overlap = (np.abs(m1 - m2) <= 2 * (e1 + e2))[1:]  # the risk at iteration 0 is constant
             row = _start(s, gaussian)
             row |= {"curve": PLAIN[name], "bands overlap": float(overlap.mean())}
@@ -198,8 +212,7 @@ def _rates_table(results: Results) -> Table:
             name: np.abs(columns[one] - columns[other])[:, 1:].mean(axis=1)
             for name, (one, other) in ERRORS.items()
         }
-        row = {"loss": s.loss, "penalty": s.penalty, "n": s.n, "p": s.p}
-        table.append(row | {"reps": len(curves["truth"])} | tab.means(errors))
+        table.append(tab.labels_of(s, curves) | tab.means(errors))
     return table
 
 
@@ -303,9 +316,9 @@ def _regrets(s: Configuration, curves: Curves) -> Table:
 
 
 def _draw_stopping(table: Table) -> Figure:
-    figure, axes, contents = tab.pair_panels(table, sharey="row")
     jitter = np.random.default_rng(0)
-    for ax, rows in contents:
+
+    def draw(ax: Axes, rows: Table) -> None:
         # without the last iteration, whose regret is much larger
         for k, way in enumerate(SELECTING):
             regret = 100 * tab.column(tab.select(rows, way=way), "regret")
@@ -316,10 +329,9 @@ def _draw_stopping(table: Table) -> Figure:
             ax.errorbar(k, mean, 2 * error, fmt="D", color=colour, ms=4, mec="black", mew=0.5)
         labels = [STYLES[way]["label"].removesuffix(", covariance known") for way in SELECTING]
         ax.set_xticks(range(len(SELECTING)), labels, rotation=60, ha="right")
-    for ax in axes[:, 0]:
-        ax.set_ylabel("regret, %", fontsize="small")
         ax.set_ylim(bottom=0)
-    return figure
+
+    return tab.pair_panels(table, draw, lambda _: "regret, %", sharey="row")[0]
 
 
 def _stopping_summary(results: Results) -> Table:
@@ -359,37 +371,30 @@ def _covered(curves: Curves, way: str) -> np.ndarray:
 
 def _coverage_curves(s: Configuration, curves: Curves) -> Table:
     shares = {way: _covered(curves, way).mean(axis=0) for way in COVERING}
-    labels = {"loss": s.loss, "penalty": s.penalty}
     return [
-        {**labels, "iterate": t, "reps": len(curves["truth"])}
+        {"loss": s.loss, "penalty": s.penalty, "iterate": t, "reps": len(curves["truth"])}
         | {way: float(share[t]) for way, share in shares.items()}
         for t in range(s.iters + 1)
     ]
 
 
 def _draw_coverage(table: Table) -> Figure:
-    figure, axes, contents = tab.pair_panels(table, sharey=True)
-    for ax, rows in contents:
-        for way in COVERING:
-            ax.plot(tab.column(rows, "iterate"), tab.column(rows, way), **STYLES[way])
+    def band(ax: Axes) -> None:
         tab.nominal_band(ax.axhspan, table[0]["reps"])
-    tab.label_iterations(axes, "coverage")
-    return tab.share_legend(figure, axes)
+
+    return _draw_pairs(table, COVERING, lambda _: "coverage", band, sharey=True)
 
 
-def _coverage_summary(results: Results) -> Table:
-    summary = []
-    for s, curves in results.items():
-        for way in COVERING:
-            covered = _covered(curves, way)
-            selected = np.argmin(curves[way], axis=1)[:, None]
-            share, spread = tab.mean_and_error(covered.mean(axis=1))
-            row = _start(s, curves) | {"estimate": PLAIN[way]}
-            row |= {"all iterates": float(share), "s.e.": float(spread)}
-            row["last"] = float(covered[:, -1].mean())
-            row["chosen"] = float(np.take_along_axis(covered, selected, axis=1).mean())
-            summary.append(row)
-    return summary
+def _coverage_statistics(curves: Curves, way: str) -> Row:
+    covered = _covered(curves, way)
+    selected = np.argmin(curves[way], axis=1)[:, None]
+    share, spread = tab.mean_and_error(covered.mean(axis=1))
+    return {
+        "all iterates": float(share),
+        "s.e.": float(spread),
+        "last": float(covered[:, -1].mean()),
+        "chosen": float(np.take_along_axis(covered, selected, axis=1).mean()),
+    }
 
 
 COVERAGE = Study(
@@ -397,7 +402,7 @@ COVERAGE = Study(
     question="How often does the band of ± 2 standard errors cover the true risk?",
     plan=partial(all_pairs, ways=COVERING, noise=LIGHTER_NOISE),
     exhibits=partial(tab.exhibits_by_size, "coverage", rows=_coverage_curves, draw=_draw_coverage),
-    summary=_coverage_summary,
+    summary=partial(_by_estimator, ways=COVERING, statistics=_coverage_statistics),
     full=Sizes(reps=200, n=(500,), p=(250,), iters=200),
     quick=Sizes(reps=20, n=(150,), p=(75,), iters=60),
 )
@@ -434,11 +439,10 @@ def _misspecified_plan(sizes: Sizes) -> list[Configuration]:
 def _misspecified_exhibits(results: Results) -> list[Exhibit]:
     table: Table = []
     for s, curves in results.items():
-        labels = {"data": s.rows, "loss": s.loss, "penalty": s.penalty, "n": s.n, "p": s.p}
         warned = float(curves["safe_warned"][:, 0].mean())
-        rows = tab.mean_curves(curves, ("truth", *ROBUST), **labels, warned=warned)
+        rows = tab.mean_curves(s, curves, ("truth", *ROBUST), n=s.n, p=s.p, warned=warned)
         shown = np.unique(np.linspace(0, s.iters, 301).round().astype(int))  # enough for a figure
-        table += [rows[t] for t in shown]
+        table += [{"data": s.rows} | rows[t] for t in shown]
     return [Exhibit("mis-specified", table, _draw_misspecified)]
 
 
@@ -448,30 +452,29 @@ def _draw_misspecified(table: Table) -> Figure:
     for row, kind in zip(axes, kinds, strict=True):
         for ax, (loss, penalty) in zip(row, pairs, strict=True):
             rows = tab.select(table, loss=loss, penalty=penalty, data=kind)
-            for name in ("truth", *ROBUST):
-                tab.draw_curve(ax, rows, name)
+            tab.draw_curves(ax, rows, ("truth", *ROBUST))
             tab.around(ax, rows, ("truth", *ROBUST))
             size = f"n={rows[0]['n']}, p={rows[0]['p']}"
             ax.set_title(f"{kind}, {size}: {rows[0]['warned']:.0%} warn", fontsize="small")
             ax.set_ylabel(pair_title(loss, penalty), fontsize="small")
-    tab.label_iterations(axes)
-    return tab.share_legend(figure, axes, columns=4)
+    return tab.share_legend(figure, axes, columns=4, xlabel="iteration")
+
+
+def _misspecified_statistics(curves: Curves, way: str) -> Row:
+    truth, warned = curves["truth"][:, -1], curves.get(f"{way}_warned")
+    bias, spread = tab.mean_and_error(100 * (curves[way][:, -1] - truth) / truth.mean())
+    return {
+        "bias at the end, %": float(bias),
+        "its s.e.": float(spread),
+        "± 2 s.e. covers": float(_covered(curves, way)[:, 1:].mean()),
+        "warned": "" if warned is None else float(warned[:, 0].mean()),
+    }
 
 
 def _misspecified_summary(results: Results) -> Table:
-    summary = []
-    for s, curves in results.items():
-        truth = curves["truth"]
-        for way in ROBUST:
-            error = (curves[way] - truth)[:, -1]
-            bias, spread = tab.mean_and_error(100 * error / truth[:, -1].mean())
-            row: Row = {"data": s.rows, **_start(s, curves), "estimate": PLAIN[way]}
-            row |= {"bias at the end, %": float(bias), "its s.e.": float(spread)}
-            row["± 2 s.e. covers"] = float(_covered(curves, way)[:, 1:].mean())
-            warned = curves.get(f"{way}_warned")
-            row["warned"] = "" if warned is None else float(warned[:, 0].mean())
-            summary.append(row)
-    return summary
+    data = [s.rows for s in results for _ in ROBUST]
+    rows = _by_estimator(results, ROBUST, _misspecified_statistics)
+    return [{"data": name} | row for name, row in zip(data, rows, strict=True)]
 
 
 MISSPECIFIED = Study(

@@ -22,7 +22,7 @@ from steinpath.problem._scoring import Criterion, resolve_test_loss
 from steinpath.risk._estimate import estimate_risk, estimate_risk_batch
 from steinpath.risk._leave_out import cross_validate_path, leave_one_out_path
 from steinpath.study._kinds import KINDS
-from steinpath.study._scenarios import BY_DESIGN, SCENARIOS, Drawn, Generator
+from steinpath.study._scenarios import BY_DESIGN, SCENARIOS, Generator, Sample, model_of
 from steinpath.study._settings import ALGORITHM, LOSSES, PENALTIES, Configuration, Curves
 
 #: Estimates the risk of a path whose features have the given covariance; the result has the
@@ -81,22 +81,21 @@ def replicate(config: Configuration, seed: int) -> Curves:
         drawn, rngs = draw(config, seed)
         loss, penalty = LOSSES[config.loss], PENALTIES[config.penalty]
         path = run(drawn.X, drawn.y, loss, penalty, ALGORITHM, config.iters)
-        curves = {"truth": drawn.risk(path.coef)}
+        curves, covariance = {"truth": drawn.risk(path.coef, loss)}, model_of(config.p).covariance
         for way in config.ways:
-            curves |= _columns(way, WAYS[way](path, drawn.covariance, rngs[way]))
+            curves |= _columns(way, WAYS[way](path, covariance, rngs[way]))
         return curves
 
 
-def draw(config: Configuration, seed: int, **options: Any) -> tuple[Drawn, dict[str, Generator]]:
+def draw(config: Configuration, seed: int, **options: Any) -> tuple[Sample, dict[str, Generator]]:
     """Return the data of a replication, and a random generator for each estimator.
 
     Options are passed to the scenario.
     """
     data, *streams = np.random.SeedSequence([seed, config.n, config.p]).spawn(1 + len(WAYS))
     rngs = dict(zip(WAYS, map(np.random.default_rng, streams), strict=True))
-    scenario, loss = SCENARIOS[config.rows], LOSSES[config.loss]
     rng = np.random.default_rng(data)
-    return scenario(config.n, config.p, loss, config.noise, rng, **options), rngs
+    return SCENARIOS[config.rows](config.n, config.p, config.noise, rng, **options), rngs
 
 
 def _columns(way: str, risk: Any) -> Curves:
@@ -120,7 +119,7 @@ _MEMORY = 2 * 2**30
 class BatchData(NamedTuple):
     """Data of several replications, and the random generators of their estimators."""
 
-    drawn: list[Drawn]
+    drawn: list[Sample]
     rngs: list[dict[str, Generator]]
     X: Any  # (members, n, p), on the device
     y: Any  # (members, n)
@@ -135,7 +134,7 @@ def draw_batch(config: Configuration, seeds: Sequence[int], jobs: int = 1) -> Ba
     y = torch.empty((len(seeds), config.n), dtype=torch.float64, device=config.device)
     options = {"like_this": y} if config.rows in BY_DESIGN else {}
 
-    def fill(member: int) -> tuple[Drawn, dict[str, Generator]]:
+    def fill(member: int) -> tuple[Sample, dict[str, Generator]]:
         drawn, rngs = draw(config, seeds[member], **options)
         X[member] = torch.asarray(drawn.X, device=config.device)
         y[member] = torch.asarray(drawn.y, device=config.device)
@@ -163,19 +162,21 @@ def replicate_batch(config: Configuration, seeds: tuple[int, ...], jobs: int = 1
 
 def _estimates(way: str, batch: Batch, data: BatchData) -> list[Any]:
     rngs = [deepcopy(own[way]) for own in data.rngs]  # the data may be used again
-    covariance = data.drawn[0].covariance
+    covariance = model_of(data.X.shape[2]).covariance
     options = CORRECTIONS[way](covariance) if way in CORRECTIONS else {}
     if way in CORRECTIONS and "audit" not in options:
         return list(estimate_risk_batch(batch, rng=rngs, **options))
     return [WAYS[way](path, covariance, rng) for path, rng in zip(batch, rngs, strict=True)]
 
 
-def _true_risks(batch: Batch, drawn: Sequence[Drawn], jobs: int) -> list[np.ndarray]:
+def _true_risks(batch: Batch, drawn: Sequence[Sample], jobs: int) -> list[np.ndarray]:
     """Return the true risks of all iterates of each member."""
-    model, criterion = drawn[0].model, resolve_test_loss(None, batch[0].loss)
+    loss = batch[0].loss
+    criterion = resolve_test_loss(None, loss)
+    model = drawn[0].model_for(criterion)
     if model is None or not isinstance(criterion, Criterion):
         coef = to_numpy(batch.coef)
-        return [own.risk(coef[k]) for k, own in enumerate(drawn)]
+        return [own.risk(coef[k], loss) for k, own in enumerate(drawn)]
     # operations of size p run on the device; only small arrays are copied from it
     coef = namespace(batch.coef).reshape(batch.coef, (-1, batch.coef.shape[2]))
     spread, shift = model.deviation(coef)

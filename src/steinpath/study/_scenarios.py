@@ -1,7 +1,7 @@
 """Data-generating processes: those of the paper, and some that violate its assumptions.
 
-A scenario draws data and computes the risk of any coefficients on new rows. `SCENARIOS` are those
-of whole paths, `CHOICE_SCENARIOS` those of tuned models, which are also asked for new rows.
+A scenario draws n rows of p features with the given noise. `SCENARIOS` are those of whole paths,
+`CHOICE_SCENARIOS` those of tuned models.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from steinpath._support.arrays import Array, like
 from steinpath._support.validation import spawned
 from steinpath.problem._losses import Loss
-from steinpath.problem._scoring import Criterion, resolve_test_loss
+from steinpath.problem._scoring import Criterion, PerObservation, resolve_test_loss
 from steinpath.simulate import Data, LinearModel, Noise, paper_model
 
 Generator = np.random.Generator
@@ -38,41 +38,55 @@ def _gaussian(p: int, noise: str) -> LinearModel:
     return model_of(p).under(noise=noise, design="gaussian")
 
 
-def _features_and_errors(
-    model: LinearModel, n: int, rng: Generator
-) -> tuple[np.ndarray, np.ndarray]:
+def _features_and_errors(model: LinearModel, n: int, rng: Generator) -> np.ndarray:
+    """Return n rows of the model: the features, and the error in the last column."""
     X, y = model.sample(n, rng)
-    return X, y - X @ model.coef
+    return np.column_stack([X, y - X @ model.coef])
+
+
+class Sample(NamedTuple):
+    """Data, and the distribution of new rows.
+
+    `new` draws new rows: independent rows, rows of new clusters, or the rows that follow in time.
+    `model` is set if it gives their risk (only that of squared losses, if `squares_only`),
+    `groups` if rows belong to groups.
+    """
+
+    X: Array
+    y: Array
+    new: Callable[[int, Generator], Data]
+    model: LinearModel | None = None
+    groups: np.ndarray | None = None
+    squares_only: bool = False
+
+    def model_for(self, criterion: PerObservation) -> LinearModel | None:
+        """Return the model that gives the risk of new rows, if there is one."""
+        quadratic = isinstance(criterion, Criterion) and criterion.quadratic
+        return self.model if quadratic or not self.squares_only else None
+
+    def risk(
+        self, coef: np.ndarray, loss: Loss, intercept: float = 0.0, rng: Generator | None = None
+    ) -> np.ndarray:
+        """Return the mean loss on new rows: exact, or averaged over a large sample of them."""
+        criterion = resolve_test_loss(None, loss)
+        model = self.model_for(criterion)
+        if model is not None:
+            return model.risk(coef, loss, intercept)
+        X, y = self.new(_ROWS, np.random.default_rng(rng))
+        return np.apply_along_axis(lambda b: np.mean(criterion(y, X @ b + intercept)), -1, coef)
+
+
+def _of(model: LinearModel, X: Array, error: np.ndarray, groups: Any = None) -> Sample:
+    y = X @ like(model.coef, X) + like(error, X)
+    return Sample(X, y, model.sample, model, groups)
 
 
 # Data of paths
 
 
-class Drawn(NamedTuple):
-    """Data, their covariance, and the risk of coefficients on new data.
-
-    `model` is set if the risk is that of a linear model.
-    """
-
-    X: Array
-    y: Array
-    covariance: np.ndarray
-    risk: Callable[[np.ndarray], np.ndarray]
-    model: LinearModel | None = None
-
-
-#: Draws n rows of p features; the loss defines the risk.
-Scenario = Callable[..., Drawn]
-
-
-def _of(model: LinearModel, X: Array, error: np.ndarray, loss: Loss) -> Drawn:
-    y = X @ like(model.coef, X) + like(error, X)
-    return Drawn(X, y, model.covariance, lambda coef: model.risk(coef, loss), model)
-
-
 def of_design(
-    design: str, n: int, p: int, loss: Loss, noise: str, rng: Generator, like_this: Any = None
-) -> Drawn:
+    design: str, n: int, p: int, noise: str, rng: Generator, like_this: Any = None
+) -> Sample:
     """Rows with the paper's covariance and a design of `LinearModel`.
 
     The noise has its own random stream. It is the same for all designs, as in the paper's
@@ -80,55 +94,47 @@ def of_design(
     """
     errors = spawned(rng)
     model = model_of(p).under(noise=noise, design=design)
-    X = model.sample(n, rng, like_this).X
-    return _of(model, X, Noise(noise).sample(n, errors), loss)
+    return _of(model, model.sample(n, rng, like_this).X, Noise(noise).sample(n, errors))
 
 
-def heavy_features(n: int, p: int, loss: Loss, noise: str, rng: Generator) -> Drawn:
+def heavy_features(n: int, p: int, noise: str, rng: Generator) -> Sample:
     """Independent Student t entries of variance 1 instead of the paper's normal ones."""
-    model, law, df = model_of(p), Noise(noise), 3.0
+    model, df = _gaussian(p, noise), 3.0
 
-    def rows(size: int) -> tuple[np.ndarray, np.ndarray]:
+    def rows(size: int) -> Data:
         z = rng.standard_t(df, (size, p)) * math.sqrt((df - 2) / df)
-        return z @ model.root, law.sample(size, rng)
+        X = z @ model.root
+        return Data(X, X @ model.coef + model.noise.sample(size, rng))
 
-    drawn = _of(_gaussian(p, noise), *rows(n), loss)
-    criterion = resolve_test_loss(None, loss)
-    if (
-        isinstance(criterion, Criterion) and criterion.quadratic
-    ):  # which depends on the covariance only
-        return drawn
-    fresh = _of(model, *rows(_ROWS), loss)  # no formula for the risk: use a large test set
-    return drawn._replace(
-        risk=lambda coef: np.array([np.mean(criterion(fresh.y, fresh.X @ b)) for b in coef]),
-        model=None,
-    )
+    test_set = lru_cache(rows)  # the same for all coefficients
+    return Sample(*rows(n), lambda size, _: test_set(size), model, squares_only=True)
 
 
-def correlated_noise(n: int, p: int, loss: Loss, noise: str, rng: Generator) -> Drawn:
+def correlated_noise(n: int, p: int, noise: str, rng: Generator) -> Sample:
     """Autoregressive normal errors and independent rows."""
     model = _gaussian(p, "normal")
     error = _autoregressive(rng.standard_normal((n + 200, 1)), 0.95)[200:, 0]
-    return _of(model, model.sample(n, rng).X, error, loss)
+    return _of(model, model.sample(n, rng).X, error)
 
 
-def time_series(n: int, p: int, loss: Loss, noise: str, rng: Generator) -> Drawn:
+def time_series(n: int, p: int, noise: str, rng: Generator) -> Sample:
     """Autoregressive rows and normal errors."""
     model = _gaussian(p, "normal")
-    innovations = np.column_stack(_features_and_errors(model, n + 100, rng))
-    series = _autoregressive(innovations, 0.9)[100:]
-    return _of(model, series[:, :-1], series[:, -1], loss)
+    series = _autoregressive(_features_and_errors(model, n + 100, rng), 0.9)[100:]
+    return _of(model, series[:, :-1], series[:, -1])
 
 
-def _autoregressive(innovations: np.ndarray, memory: float) -> np.ndarray:
-    """Return a first-order autoregression along the rows, with the variance of its innovations."""
+def _autoregressive(innovations: np.ndarray, memory: float, start: Any = 0.0) -> np.ndarray:
+    """Return first-order autoregressions along the rows, with the variance of innovations."""
     from scipy.signal import lfilter  # slow to import
 
     scale = math.sqrt(1 - memory**2)
-    return np.asarray(lfilter([scale], [1.0, -memory], innovations, axis=0))
+    before = np.broadcast_to(memory * start, (*innovations.shape[:-2], 1, innovations.shape[-1]))
+    values, _ = lfilter([scale], [1.0, -memory], innovations, axis=-2, zi=before)
+    return np.asarray(values)
 
 
-def near_duplicates(n: int, p: int, loss: Loss, noise: str, rng: Generator) -> Drawn:
+def near_duplicates(n: int, p: int, noise: str, rng: Generator) -> Sample:
     """Four near-duplicates of each row, with the same error."""
     errors = spawned(rng)
     bare = _gaussian(p, "none")
@@ -136,7 +142,7 @@ def near_duplicates(n: int, p: int, loss: Loss, noise: str, rng: Generator) -> D
     shared = np.arange(n) % len(common)
     # squared weights sum to 1: the marginal distribution of a row is unchanged
     X = math.sqrt(1 - 0.05**2) * common[shared] + 0.05 * own
-    return _of(_gaussian(p, noise), X, Noise(noise).sample(len(common), errors)[shared], loss)
+    return _of(_gaussian(p, noise), X, Noise(noise).sample(len(common), errors)[shared])
 
 
 #: Scenarios that a linear model can draw on a device, with the name of its design.
@@ -147,6 +153,7 @@ BY_DESIGN = {
     "elliptical": "t4",
 }
 
+Scenario = Callable[..., Sample]
 SCENARIOS: dict[str, Scenario] = {
     **{name: partial(of_design, design) for name, design in BY_DESIGN.items()},
     "heavy-tailed features": heavy_features,
@@ -159,44 +166,23 @@ SCENARIOS: dict[str, Scenario] = {
 # Data of tuned models
 
 
-class ChoiceData(NamedTuple):
-    """Data, and the distribution of new rows.
-
-    `new` draws new rows: independent rows, rows of new clusters, or the rows that follow in time.
-    `model` is set if the risk on new rows has a formula, `groups` if rows belong to groups.
-    """
-
-    X: np.ndarray
-    y: np.ndarray
-    new: Callable[[int, Generator], Data]
-    model: LinearModel | None = None
-    groups: np.ndarray | None = None
-
-    def risk(self, coef: np.ndarray, intercept: float, loss: Loss, rng: Generator) -> float:
-        """Return the mean loss on new rows: exact, or averaged over a large sample of them."""
-        if self.model is not None:
-            return float(self.model.risk(coef, loss, intercept))
-        X, y = self.new(_ROWS, rng)
-        return float(np.mean(resolve_test_loss(None, loss)(y, X @ coef + intercept)))
-
-
-def independent(n: int, p: int, noise: str, rng: Generator) -> ChoiceData:
+def independent(n: int, p: int, noise: str, rng: Generator) -> Sample:
     """Independent rows of the paper's model."""
     if noise != SKEWED:
         model = _gaussian(p, noise)
-        return ChoiceData(*model.sample(n, rng), model.sample, model)
+        return Sample(*model.sample(n, rng), model.sample, model)
     bare = _gaussian(p, "none")
 
     def rows(size: int, rng: Generator) -> Data:
         X, signal = bare.sample(size, rng)
         return Data(X, signal + rng.exponential(size=size) - 1)
 
-    return ChoiceData(*rows(n, rng), rows)
+    return Sample(*rows(n, rng), rows)
 
 
 def clusters(
     sizes: tuple[int, int], correlation: float, n: int, p: int, noise: str, rng: Generator
-) -> ChoiceData:
+) -> Sample:
     """Shuffled rows of clusters with correlated errors and, by 0.5, correlated features.
 
     Cluster sizes are uniform between the two `sizes`. Marginally, each row follows the paper's
@@ -206,51 +192,38 @@ def clusters(
     # more clusters than needed; the last one used is truncated
     drawn = rng.integers(*sizes, endpoint=True, size=-(-n // sizes[0]))
     groups = rng.permutation(np.repeat(np.arange(len(drawn)), drawn)[:n])
-    X, error = (
-        math.sqrt(share) * common[groups] + math.sqrt(1 - share) * own
-        for share, common, own in zip(
-            (0.5, correlation),
-            _features_and_errors(model, len(drawn), rng),
-            _features_and_errors(model, n, rng),
-            strict=True,
-        )
-    )
-    return ChoiceData(X, X @ model.coef + error, model.sample, model, groups)
+    share = np.append(np.full(p, 0.5), correlation)
+    common = _features_and_errors(model, len(drawn), rng)[groups]
+    own = _features_and_errors(model, n, rng)
+    rows = np.sqrt(share) * common + np.sqrt(1 - share) * own
+    return _of(model, rows[:, :-1], rows[:, -1], groups)
 
 
-def continued_series(n: int, p: int, noise: str, rng: Generator) -> ChoiceData:
+def continued_series(n: int, p: int, noise: str, rng: Generator) -> Sample:
     """First-order autoregressive features and errors; new rows continue the series.
 
     New rows come from many continuations, each a sixth as long as the series, as are the blocks of
     ``TimeSeriesSplit(5)``.
     """
-    from scipy.signal import lfilter  # slow to import
-
     model, memory = _gaussian(p, noise), 0.7
-    scale = math.sqrt(1 - memory**2)  # of innovations; each row marginally follows the model
-
-    def series(start: np.ndarray, blocks: int, length: int, rng: Generator) -> np.ndarray:
-        innovations = np.column_stack(_features_and_errors(model, blocks * length, rng))
-        innovations = innovations.reshape(blocks, length, p + 1)
-        before = np.broadcast_to(memory * start, (blocks, 1, p + 1))
-        values, _ = lfilter([scale], [1.0, -memory], innovations, axis=1, zi=before)
-        return np.asarray(values)
 
     def data(rows: np.ndarray) -> Data:
         return Data(rows[:, :-1], rows[:, :-1] @ model.coef + rows[:, -1])
 
-    (first,) = np.column_stack(_features_and_errors(model, 1, rng))
-    (rows,) = series(first, 1, n, rng)
+    first = _features_and_errors(model, 1, rng)
+    rows = _autoregressive(_features_and_errors(model, n, rng), memory, first)
 
     def following(size: int, rng: Generator) -> Data:
         length = max(1, n // 6)
-        later = series(rows[-1], -(-size // length), length, rng)
+        blocks = -(-size // length)
+        innovations = _features_and_errors(model, blocks * length, rng)
+        later = _autoregressive(innovations.reshape(blocks, length, p + 1), memory, rows[-1])
         return data(later.reshape(-1, p + 1)[:size])
 
-    return ChoiceData(*data(rows), following)
+    return Sample(*data(rows), following)
 
 
-CHOICE_SCENARIOS: dict[str, Callable[[int, int, str, Generator], ChoiceData]] = {
+CHOICE_SCENARIOS: dict[str, Scenario] = {
     "independent": independent,
     "clusters of 3": partial(clusters, (3, 3), 0.7),
     "clusters of 3 to 10": partial(clusters, (3, 10), 0.8),

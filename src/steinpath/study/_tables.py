@@ -38,6 +38,9 @@ STYLES: dict[str, dict[str, Any]] = {
     for name, _, label, colour, ls in _ESTIMATORS
 }
 
+#: Points of a panel: table, name of a column, style.
+Series = list[tuple[Table, str, dict[str, Any]]]
+
 #: Nominal coverage of ± 2 standard errors.
 NOMINAL = float(1 - 2 * ndtr(-2))
 
@@ -67,16 +70,21 @@ def means(columns: Curves) -> Row:
     return row
 
 
-def mean_curves(curves: Curves, names: tuple[str, ...], **labels: Any) -> Table:
+def mean_curves(s: Configuration, curves: Curves, names: Iterable[str], **labels: Any) -> Table:
     """Return rows with the mean over replications of each iterate's risks, and its s.e."""
     columns = {name: mean_and_error(curves[name]) for name in names}
     return [
-        labels
-        | {"iterate": t}
+        {"loss": s.loss, "penalty": s.penalty, **labels, "iterate": t}
         | {name: float(mean[t]) for name, (mean, _) in columns.items()}
         | {f"{name}_se": float(error[t]) for name, (_, error) in columns.items()}
-        for t in range(curves[names[0]].shape[1])
+        for t in range(s.iters + 1)
     ]
+
+
+def labels_of(s: Configuration, columns: Curves) -> Row:
+    """Return the columns that tables of configurations have in common."""
+    reps = len(next(iter(columns.values())))
+    return {"loss": s.loss, "penalty": s.penalty, "n": s.n, "p": s.p, "reps": reps}
 
 
 def columns_under(columns: Curves, name: str) -> Curves:
@@ -99,9 +107,17 @@ def exhibits_by_size(
     return [Exhibit(own, table, draw) for own, table in tables.items()]
 
 
-def renamed(table: Table, titles: dict[str, str]) -> Table:
-    """Return columns of a table, given by name, under their titles."""
-    return [{title: row[name] for name, title in titles.items()} for row in table]
+def renamed(
+    table: Table, names: Iterable[str], titles: dict[str, str], **values: dict[str, str]
+) -> Table:
+    """Return columns of a table, some under titles, with display names of pairs and `values`."""
+    titles = {name: name for name in names} | titles
+    summary = []
+    for row in table:
+        shown = row | {name: display[row[name]] for name, display in values.items()}
+        shown["pair"] = pair_title(row["loss"], row["penalty"])
+        summary.append({title: shown[name] for name, title in titles.items()})
+    return summary
 
 
 def select(table: Table, **values: Any) -> Table:
@@ -137,31 +153,63 @@ def panels(
 
 
 def pair_panels(
-    table: Table, **options: Any
-) -> tuple[Figure, np.ndarray, list[tuple[Axes, Table]]]:
-    """Create panels by loss (rows) and penalty (columns), each with its rows of the table."""
+    table: Table,
+    draw: Callable[[Axes, Table], None],
+    ylabel: Callable[[str], str],
+    **options: Any,
+) -> tuple[Figure, np.ndarray]:
+    """Draw panels by loss (rows, each with its y label) and penalty (columns)."""
     losses, penalties = distinct(table, "loss"), distinct(table, "penalty")
     figure, axes = panels(len(losses), len(penalties), sharex=True, **options)
-    contents = []
     for row, loss in zip(axes, losses, strict=True):
         for ax, penalty in zip(row, penalties, strict=True):
             ax.set_title(pair_title(loss, penalty), fontsize="small")
-            contents.append((ax, select(table, loss=loss, penalty=penalty)))
-    return figure, axes, contents
+            draw(ax, select(table, loss=loss, penalty=penalty))
+        row[0].set_ylabel(ylabel(loss), fontsize="small")
+    return figure, axes
 
 
-def draw_curve(ax: Axes, rows: Table, name: str, **changes: Any) -> None:
-    """Draw a mean over replications against the iteration, with a ± 2 s.e. band."""
-    style = {**STYLES.get(name, {"lw": 1.3}), **changes}
-    t, mean, error = (column(rows, key) for key in ("iterate", name, f"{name}_se"))
-    ax.plot(t, mean, **style)
-    ax.fill_between(t, mean - 2 * error, mean + 2 * error, color=style["color"], alpha=0.2, lw=0)
+def draw_curves(ax: Axes, rows: Table, names: Iterable[str], **changes: Any) -> None:
+    """Draw means over replications against the iteration, with ± 2 s.e. bands if they have s.e."""
+    t = column(rows, "iterate")
+    for name in names:
+        style = {**STYLES.get(name, {"lw": 1.3}), **changes}
+        mean = column(rows, name)
+        ax.plot(t, mean, **style)
+        if f"{name}_se" in rows[0]:
+            error = 2 * column(rows, f"{name}_se")
+            ax.fill_between(t, mean - error, mean + error, color=style["color"], alpha=0.2, lw=0)
 
 
-def error_bars(ax: Axes, table: Table, name: str, place: np.ndarray, **style: Any) -> None:
-    """Draw means ± 2 s.e. as horizontal bars."""
-    mean, error = column(table, name), column(table, f"{name}_se")
-    ax.errorbar(mean, place, xerr=2 * error, **style)
+def bar_panels(labels: list[str], columns: int, width: float) -> tuple[Figure, np.ndarray]:
+    """Create panels for horizontal bars, one for each label, the first on top."""
+    rows = len(labels)
+    figure, axes = panels(1, columns, width=width, height=0.2 * rows + 0.8, sharey=True)
+    axes[0, 0].set_yticks(np.arange(rows), labels, fontsize="x-small")
+    axes[0, 0].set_ylim(rows - 0.5, -0.5)
+    return figure, axes
+
+
+def draw_bars(
+    ax: Axes,
+    title: str,
+    series: Series,
+    *,
+    unit: str = "",
+    line: float | None = None,
+) -> None:
+    """Draw columns of tables side by side as points, with ± 2 s.e. if they have s.e."""
+    for k, (table, name, style) in enumerate(series):
+        place = np.arange(len(table)) + (k - (len(series) - 1) / 2) * 0.6 / len(series)
+        mean, style = column(table, name), {**style, "ls": "", "ms": 4, "lw": 1}
+        if f"{name}_se" in table[0]:
+            ax.errorbar(mean, place, xerr=2 * column(table, f"{name}_se"), **style)
+        else:
+            ax.plot(mean, place, **style)
+    if line is not None:
+        ax.axvline(line, color=GREY, lw=1)
+    ax.set_title(title, fontsize="small")
+    ax.set_xlabel(unit, fontsize="small")
 
 
 def nominal_band(span: Callable[..., Any], reps: int, *, label: bool = True) -> None:
@@ -172,27 +220,15 @@ def nominal_band(span: Callable[..., Any], reps: int, *, label: bool = True) -> 
     span(NOMINAL - chance, high, color=GREY, alpha=0.15, lw=0, label=text)
 
 
-def label_rows(ax: Axes, labels: list[str]) -> None:
-    """Label horizontal bars, one for each row of a table, the first on top."""
-    ax.set_yticks(np.arange(len(labels)), labels, fontsize="x-small")
-    ax.set_ylim(len(labels) - 0.5, -0.5)
-
-
 def size_label(row: Row) -> str:
     """Return the display name of the pair of a row, and its n and p."""
     return f"{pair_title(row['loss'], row['penalty'])} {row['n']}×{row['p']}"
 
 
-def label_iterations(axes: np.ndarray, ylabel: str = "") -> None:
-    """Label the x axes of the bottom panels, and the y axes of the first column."""
-    for ax in axes[-1]:
-        ax.set_xlabel("iteration", fontsize="small")
-    for ax in axes[:, 0] if ylabel else ():
-        ax.set_ylabel(ylabel, fontsize="small")
-
-
-def share_legend(figure: Figure, axes: np.ndarray, columns: int = 5) -> Figure:
-    """Draw one legend for all panels, below them; return the figure."""
+def share_legend(figure: Figure, axes: np.ndarray, columns: int = 5, xlabel: str = "") -> Figure:
+    """Draw one legend for all panels, below them and their x label; return the figure."""
+    for ax in axes[-1] if xlabel else ():
+        ax.set_xlabel(xlabel, fontsize="small")
     handles: dict[str, Any] = {}
     for ax in axes.flat:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
