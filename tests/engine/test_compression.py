@@ -229,6 +229,18 @@ def test_the_gram_route_gives_the_plain_routes_estimates(fit_intercept, row_scal
         np.testing.assert_array_equal(risk.values, by_gram)
 
 
+def test_single_precision_is_enough():
+    X, y, _ = draw(120, 60)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=40)
+    single, double = (
+        sp.estimate_risk(path, method="compressed", rng=0, precision=precision).values
+        for precision in ("float32", "float64")
+    )
+    assert single.dtype == np.float64
+    np.testing.assert_allclose(single, double, rtol=1e-4)
+    assert np.abs(single - double).max() > 0
+
+
 def test_large_means_do_not_spoil_single_precision():
     X, y, _ = draw(200, 50)
     for mean in (3e3, 1e7):

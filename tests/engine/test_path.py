@@ -69,6 +69,19 @@ def test_paths_say_what_they_are():
         assert path.coef.dtype == path.dual.dtype == design.dtype
 
 
+def test_lists_and_integers_are_arrays():
+    X, y, _ = draw(12, 3)
+    labels = np.tile([1, -1, 1], 4)
+    for loss, response in ((sp.LAD(), y), (sp.Logistic(), labels.astype(np.int8))):
+        expected = sp.run(X, response.astype(float), loss, sp.Lasso(0.1), n_iter=3).coef
+        found = sp.run(X.tolist(), response.tolist(), loss, sp.Lasso(0.1), n_iter=3).coef
+        np.testing.assert_array_equal(found, expected)
+        found = sp.run(X, response, loss, sp.Lasso(0.1), n_iter=3).coef
+        np.testing.assert_array_equal(found, expected)
+    integers = sp.run([[1, 2], [3, 4], [5, 7]], [1, 2, 3], sp.LAD(), sp.Lasso(0.1), n_iter=3)
+    assert integers.coef.dtype == np.float64
+
+
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("precision_of_y", [np.float32, np.float64])
 def test_float32_stays_float32(precision_of_y, fit_intercept):

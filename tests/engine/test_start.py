@@ -158,6 +158,16 @@ def test_one_ratio_for_all_members(algorithm):
 
 
 @ALGORITHMS
+def test_sample_weights_are_rows_that_are_repeated(algorithm):
+    X, y = factors()
+    counts = np.arange(len(y)) % 3 + 1
+    again, penalty = np.repeat(np.arange(len(y)), counts), sp.Lasso(0.05)
+    weighted = used(X, y, algorithm, penalty=penalty, sample_weight=counts)
+    larger = sp.Lasso(0.05 * np.sqrt(counts.mean()))
+    assert weighted.ratio == used(X[again], y[again], algorithm, penalty=larger).ratio
+
+
+@ALGORITHMS
 @pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
 def test_sparse_matrices_and_designs_of_the_users_own(algorithm, fit_intercept):
     X, y = factors()

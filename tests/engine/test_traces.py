@@ -246,6 +246,16 @@ def test_hutchinson_converges_to_exact_at_the_rate_of_a_mean():
     assert (many < 0.03).all()
 
 
+def test_same_seed_same_matrices():
+    X, y, _ = draw(20, 10)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=5)
+    first, again, other = (
+        sp.correction_matrices(path, method="hutchinson", rng=seed)[1] for seed in (3, 3, 4)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert np.abs(first - other).max() > 0
+
+
 @everywhere
 def test_hutchinson_with_probes_of_full_rank_is_exact():
     """Scaled Hadamard columns are random signs whose outer products sum to the identity."""

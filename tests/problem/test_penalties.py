@@ -412,6 +412,16 @@ class Slots(Shrink):
     lam: float = 1.0
 
 
+@dataclass(frozen=True, eq=False)
+class Strength(Shrink):
+    """Its proximal map was written for a number ``lam``."""
+
+    lam: float
+
+    def prox(self, b, step):
+        return math.exp(-self.lam) * b
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Scaled(sp.Lasso):
     """Has an attribute that `replace` does not know."""
@@ -429,7 +439,7 @@ class Scaled(sp.Lasso):
 
 
 @pytest.mark.parametrize(
-    "make", [Shrink, lambda f: OwnEquality(np.full((6, 1, 1), f)), Slots, Scaled.of]
+    "make", [Shrink, lambda f: OwnEquality(np.full((6, 1, 1), f)), Slots, Strength, Scaled.of]
 )
 def test_members_of_a_batch_have_their_own_penalties(make):
     rng = np.random.default_rng(0)

@@ -1,10 +1,11 @@
-"""Measured run times by which methods are chosen, in seconds on two cores of an AMD EPYC.
+"""Run times by which methods are chosen, in seconds: measured on two cores of an AMD EPYC, 2026-11.
 
-Measure them again with the command that is named, and change them here only. They decide how a
-result is computed, never what it is.
+The commands named below time whole runs of the same methods, with which these can be compared; they
+do not print these numbers. Change them here only. They decide how a result is computed, never what
+it is.
 """
 
-# ----- Methods of a risk estimate: python -m benchmarks.peers.bench, benchmarks.speed.growth -----
+# ----- Methods of a risk estimate: compare with python -m benchmarks.speed.growth -----
 
 #: A step of a run that leaves rows out: the calls, each entry of X times a column, and each entry
 #: of the iterates beyond the caches, where reading takes longer than multiplying.
@@ -19,7 +20,7 @@ SPECTRAL_CALLS = 3e-4
 EIGENVALUES_CUBE, EIGENVALUES_ENTRY = 6e-11, 2e-11
 EIGENVECTORS_CUBE, EIGENVECTORS_ENTRY = 1.5e-10, 6e-11
 
-# ----- Rough estimates of many paths, on one core: python -m benchmarks.peers.tuning -----
+# ----- Rough estimates of many paths, on one core: compare with python -m benchmarks.peers.tuning
 
 #: A step of a column: each entry of X, and each entry of an iterate.
 COLUMN_ENTRY, COLUMN_STATE = 5e-11, 1.2e-8
@@ -28,7 +29,7 @@ ROUGH_TANGENT_CALLS, ROUGH_FOLD_CALLS = 1.5e-4, 2e-4
 #: Share of the entries that sparse tangents touch.
 SPARSE_TANGENTS = 0.3
 
-# ----- Length of a search: python -m benchmarks.speed.growth -----
+# ----- Length of a search: compare with python -m benchmarks.speed.growth -----
 
 #: Entries of X that an entry of an iterate counts for, in the work of a step.
 STATE_WORK = 200

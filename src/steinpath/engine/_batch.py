@@ -50,10 +50,7 @@ class States(NamedTuple):
 
 
 class _Storage:
-    """Known states in arrays with room for more iterations.
-
-    NumPy arrays take no memory before they are written to.
-    """
+    """Known states in arrays with room for more, which takes no memory in NumPy until it is used."""
 
     def __init__(self, states: States, design: Design, room: int):
         members, self.known, _ = states.b.shape
@@ -104,10 +101,7 @@ class Batch(Sequence[Path]):
     def start(
         cls, data: RunData, penalty: Penalty, algorithm: Algorithm, members: int = 1
     ) -> Batch:
-        """Return runs at iteration 0.
-
-        All use the same step sizes: those of the penalty that allows the smallest.
-        """
+        """Return runs at iteration 0, with steps that are small enough for all their penalties."""
         algorithm, maps = data.bind(algorithm, penalty)
         n, p = data.design.shape
         zeros = States(*(data.design.zeros(members, 1, size) for size in (p, n, n, p)))
@@ -123,10 +117,7 @@ class Batch(Sequence[Path]):
         return batch
 
     def extended(self, n_iter: int, watch: Watch | None = None, room: int = 0) -> Batch:
-        """Extend all runs to ``n_iter`` iterations in total, without repeating earlier ones.
-
-        With ``room`` for more iterations, the runs may be extended later without a copy.
-        """
+        """Extend all runs to ``n_iter`` iterations in total, with ``room`` for more without a copy."""
         storage = self._storage
         # the run may continue in place if no other run has
         latest = storage is not None and storage.known == self.n_iter + 1
@@ -244,11 +235,8 @@ class Batch(Sequence[Path]):
         return _as_block(getattr(self.states, name)[:, times, :])
 
     def dual_means(self) -> Array:
-        """Mean of each ``u^s`` for s ≥ 1, of shape (members, N, 1); 0 without an intercept.
-
-        Centred columns of X are orthogonal to the mean of a dual, so corrections use duals minus
-        their means.
-        """
+        """Mean of each ``u^s`` for s ≥ 1, of shape (members, N, 1); 0 without an intercept."""
+        # centred columns of X are orthogonal to it, so corrections use duals minus their means
         duals = self.states.u[:, 1:, :]
         if not self.data.fit_intercept:
             return 0 * duals[:, :, :1]
@@ -357,10 +345,7 @@ KEPT, KEPT_ON_DEVICE = 2**29, 2**34
 
 
 def at_a_time(batch: Batch, blocks: int) -> int:
-    """Return how many runs with the given number of blocks fit into memory; at least one.
-
-    A block is one primal and one dual state: ``n + p`` numbers.
-    """
+    """Return how many runs of this many blocks, ``n + p`` numbers each, fit into memory."""
     design = batch.data.design
     size = namespace(batch.data.y).finfo(design.example.dtype).bits // 8
     device = str(array_api_compat.device(batch.data.y))
@@ -382,11 +367,7 @@ def run_all(batch: Batch, n_iter: int, watch: Watch | None = None) -> Batch:
 
 
 class DeferredBatch(Batch):
-    """Runs that keep only the states of the path that was last used.
-
-    `part` computes some of them and keeps their states; a path is recomputed when its states are
-    needed.
-    """
+    """Runs that keep only the states of the path last used; others are recomputed when needed."""
 
     def __init__(self, batch: Batch, n_iter: int):  # the batch is at iteration 0
         self.data, self.penalty, self.algorithm = batch.data, batch.penalty, batch.algorithm

@@ -54,13 +54,10 @@ _PROBES, _MORE_IF_TALL, _MORE_WITH_GRAM = 16, 4, 8
 
 @dataclass(frozen=True, eq=False)
 class ProbeColumns:
-    """Injections and readers of the columns of a compressed feed.
-
-    With a known covariance nothing is fed back, and ``into_v`` is None.
-    """
+    """Injections and readers of the columns of a compressed feed."""
 
     into_eta: Array  # (p, members, k)
-    into_v: Array | None  # (n, members, k)
+    into_v: Array | None  # (n, members, k); None if the covariance is known: nothing is fed back
     reader: Array  # (p, members, k)
 
     def astype(self, dtype: Any) -> ProbeColumns:
@@ -91,11 +88,8 @@ def follow(linearization: Linearization, coordinates: Array, columns: ProbeColum
 
 
 def allocate(sizes: np.ndarray, n_probes: int) -> np.ndarray:
-    """Distribute probes over directions in proportion to their singular values.
-
-    Each direction gets at least one probe, and the largest at least two, so that their Monte Carlo
-    error can be estimated.
-    """
+    """Distribute probes over directions in proportion to their singular values."""
+    # at least one each, and two for the largest, for an estimate of the Monte Carlo error
     counts = np.ones(len(sizes), dtype=int)
     counts[0] = 2
     for _ in range(n_probes - counts.sum()):
@@ -276,10 +270,8 @@ def usual_probes(batch: Batch) -> int:
 
 
 def rows_are_less_noisy(batch: Batch, row_squares: Array | None) -> bool:
-    """Whether probes on the rows have lower variance than probes on the columns.
-
-    This is the case on the shorter side, and if row norms vary widely.
-    """
+    """Whether probes on the rows have lower variance than probes on the columns."""
+    # on the shorter side, and if row norms vary widely
     design = batch.data.design
     if batch.n_samples < design.shape[1]:
         return True

@@ -150,10 +150,7 @@ def prepare(X: Any, y: Any, loss: Loss, fit_intercept: bool, sample_weight: Any 
 
 
 def enough_precision(y: np.ndarray, size: float) -> str:
-    """Return the precision of runs whose iterates have this size in all: single, if it is large.
-
-    Columns must then be standardised and centred before they are rounded.
-    """
+    """Return the precision of runs of this size, for columns that are standardised and centred."""
     spread = float(np.abs(y - np.median(y)).max())
     small = size * _USUAL_ITERATIONS > _LARGE and 1 / _MODERATE < spread < _MODERATE
     return "float32" if small else "float64"

@@ -139,11 +139,8 @@ def _bound(
 def _interior(
     path: Path, loss: Loss, rows: Rows, penalty: Penalty, free: _Span | None
 ) -> tuple[Array, Array] | None:
-    """Return a vector in the interior of the domain of the loss's conjugate, and ``Xᵀ w``.
-
-    None if zero is in the interior, as for most losses; dividing by a number is then sufficient. No
-    such vector is known for several unpenalised columns.
-    """
+    """Return a vector in the interior of the domain of the loss's conjugate, and ``Xᵀ w``."""
+    # None if zero is in the interior, as for most losses: dividing by a number is then enough
     interior = loss.interior(rows)
     if interior is None:
         return None
@@ -201,10 +198,8 @@ class _RunningMean:
 
 
 def _spans(path: Path, penalty: Penalty) -> list[_Span | None]:
-    """Return the span of the unpenalised columns, and that including nonzero coefficients.
-
-    With the first, a factor makes vectors feasible. The second leaves a factor closer to 1.
-    """
+    """Return the span of the unpenalised columns, and that including nonzero coefficients."""
+    # with the first, a factor makes vectors feasible; the second leaves a factor closer to 1
     xp, p = namespace(path.iterates), path.design.shape[1]
     free, active = penalty.free(p), to_numpy(path.iterates[-1, :] != 0)
     if penalty.convex:
@@ -288,10 +283,7 @@ class _Span:
         return wanted
 
     def corrected(self, w: Array, z: Array, wanted: Array) -> tuple[Array, Array]:
-        """Change vectors w, and ``z = Xᵀ w``, so that z has the wanted values at the columns.
-
-        For dependent columns, it is as close to them as possible.
-        """
+        """Change w, and ``z = Xᵀ w``, so that z has (nearly) the wanted values at the columns."""
         xp = namespace(w)
         rounding = self.rounding * xp.linalg.vector_norm(w, axis=0)
         change = self.weighted.T @ w - self.inverse @ take(wanted, self.columns)

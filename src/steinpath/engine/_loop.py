@@ -28,10 +28,7 @@ Watch = Callable[[int, Array], bool]
 
 
 class Step(Protocol):
-    """One iteration, as methods in the order of their calls.
-
-    They receive the data specific to an iteration, returned by `now`.
-    """
+    """One iteration, as methods in the order of their calls; ``now`` is what is specific to it."""
 
     def now(self, t: int) -> Any:
         """Return the data specific to iteration ``t``; called when it begins."""
@@ -193,10 +190,7 @@ def beginning(data: RunData, members: int) -> Histories:
 
 
 def iterates(maps: Maps, data: RunData, members: int) -> Iterator[tuple[Array, Array]]:
-    """Run from zero; yield ``b^t`` (p, members) and ``X b^t`` (n, members) for t = 0, 1, ….
-
-    The arrays may be overwritten by the next iteration.
-    """
+    """Run from zero; yield ``b^t`` and ``X b^t`` (size, members), valid until the next iteration."""
     iteration, past = Iteration(maps, data), beginning(data, members)
     first = iteration.reading(past.u[-1], past.b[-1])
     yield past.b[-1][:, :, 0], first[0][:, :, 0]

@@ -316,10 +316,7 @@ _ROUNDING = 1e3
 
 
 def start(data: RunData, penalty: Penalty, algorithm: Algorithm, members: int = 1) -> Batch:
-    """Return runs at iteration 0 with all step sizes fixed.
-
-    All members use the same steps: those of the penalty that allows the smallest.
-    """
+    """Return runs at iteration 0, with steps that are small enough for all their penalties."""
     if isinstance(algorithm, PrimalDual) and algorithm.searches:
         algorithm = replace(algorithm, ratio=best_ratio(data, penalty, algorithm, members))  # type: ignore[type-var]
     return Batch.start(data, penalty, algorithm, members)
@@ -359,10 +356,8 @@ def best_ratio(data: RunData, penalty: Penalty, algorithm: PrimalDual, members: 
 
 
 def _objectives(data: RunData, penalties: list[Penalty], algorithm: PrimalDual) -> np.ndarray:
-    """Return the mean objective of the last iterates of each member, or infinity.
-
-    No states are kept; for tall tables they would take more memory than the data.
-    """
+    """Return the mean objective of the last iterates of each member, or infinity."""
+    # no states are kept; for tall tables they would take more memory than the data
     first, *others = penalties
     _, maps = data.bind(algorithm, first.beside(others))
     iteration, past = Iteration(maps, data), beginning(data, len(penalties))

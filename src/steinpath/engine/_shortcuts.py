@@ -166,10 +166,7 @@ class GramDesign(Design):
 
 @dataclass(frozen=True, eq=False)
 class _RankOneInSpan(WithRankOne):
-    """A `RankOne` Jacobian on the coordinates ``[μ; ζ; δ]``.
-
-    The direction, of shape (q, members, 1), has its coordinates ζ; the others are zero.
-    """
+    """`RankOne` on the coordinates ``[μ; ζ; δ]``, with a direction (q, members, 1) in those of ζ."""
 
     inner: Array  # (p + q, members, 1): products of the direction with the columns of X and Y
     injected: Array  # (members, k): and with those of D

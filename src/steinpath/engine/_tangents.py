@@ -259,10 +259,7 @@ def _rows_of(block: Array | None, coordinates: Coordinates) -> Any:
 def responses(
     linearization: Linearization, feed: Feed, start: int = 1
 ) -> Iterator[tuple[int, list[Array]]]:
-    """Propagate a feed from iteration ``start`` to the end.
-
-    Yields each iteration and its readings of shape (members, k), one per reader.
-    """
+    """Propagate a feed; yield each iteration and its readings (members, k), one per reader."""
     memory = linearization.memory
     length = start if memory is None else min(start, memory)
     n, p = linearization.design.shape

@@ -200,11 +200,8 @@ def _streams(
 
 
 def second_moments(path: Path, covariance: Any) -> Array:
-    """Return the second moments of a row of the recursion's design, including the intercept.
-
-    The last column of an intercept design is constant, so its second moment is its square.
-    Including it corrects the optimism of the fitted intercept, of order 1 / n.
-    """
+    """Return the second moments of a row of the recursion's design, including the intercept."""
+    # including the constant column corrects the optimism of the fitted intercept, of order 1 / n
     covariance = check_covariance(covariance, path.n_features, path.design.example)
     if not isinstance(path.design, InterceptDesign):
         return covariance

@@ -109,11 +109,7 @@ def robust_spread(y: Array, weights: Array | None = None) -> float:
 
 
 def scaled_test_loss(test_loss: TestLoss, loss: Loss, spread: float) -> TestLoss:
-    """Return a scoring loss given by name with its width in robust standard deviations.
-
-    Other scoring losses are returned unchanged: those without a width, user-defined ones, and those
-    that share the width of the minimised loss.
-    """
+    """Return a scoring loss given by name, with its own width in robust standard deviations."""
     if not isinstance(test_loss, str):
         return test_loss
     kind = CRITERIA[check_choice("test_loss", test_loss, CRITERIA)]

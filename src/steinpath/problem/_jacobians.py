@@ -165,10 +165,7 @@ class Groups:
 
 @dataclass(frozen=True, eq=False)
 class GroupwiseRankOne(WithRankOne):
-    """Block diagonal: ``scale_g * I + coefficient_g * z_g z_gᵀ`` on each group ``g``.
-
-    Scales and coefficients are one per group, directions one per coordinate.
-    """
+    """``scale_g * I + coefficient_g * z_g z_gᵀ`` on each group g; z is one entry per coordinate."""
 
     groups: Groups
 

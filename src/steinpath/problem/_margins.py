@@ -37,17 +37,9 @@ _NEWTON_STEPS = 4
 
 @dataclass(frozen=True)
 class MarginLoss(SeparableLoss):
-    """Margin loss ``n^{-1/2} Σ rho(1 - y_i z_i)`` of labels y and fitted values z.
+    """Margin loss ``n^{-1/2} Σ rho(1 - y_i z_i)``; rows without a label ``y_i`` are of class 1."""
 
-    A subclass implements `rho`, `score`, `slope` and `rho_conjugate` as functions of
-    ``1 - y_i z_i``, and `constant`. Rows without labels are treated as class 1.
-
-    Parameters
-    ----------
-    class_weight : dict or "balanced", optional
-        Weights of the classes -1 and 1, such as ``{-1: 1.0, 1: 5.0}``. "balanced" uses weights
-        inversely proportional to class frequencies. The estimated risk uses the same weights.
-    """
+    # a subclass implements `rho` to `rho_conjugate` as functions of 1 - y_i z_i, and `constant`
 
     class_weight: Any = None
 
@@ -352,11 +344,8 @@ def _entropy(w: Array) -> Array:
 
 
 def check_labels(y: Array, name: str, fewest: int = 2) -> np.ndarray:
-    """Return the labels of rows; refuse labels other than -1 and 1, and classes with too few rows.
-
-    ``name`` is what requires the labels. With one row of a class, leaving it out leaves a single
-    class.
-    """
+    """Return labels; ``name`` requires them to be -1 and 1, with ``fewest`` rows of each class."""
+    # with one row of a class, leaving it out leaves a single class
     labels = to_numpy(y)
     values, counts = np.unique(labels, return_counts=True)
     if not np.isin(values, (-1, 1)).all():

@@ -323,10 +323,8 @@ class SeparablePenalty(Penalty):
         return xp.where(curvature > 0, xp.zeros_like(value) + math.inf, value)
 
     def _derivative_pieces(self, b: Array) -> list[tuple[Array, Array, Array]]:
-        """Return the start, value and slope of each linear piece of the penalty's derivative.
-
-        The inverse of the proximal map is the identity plus ``step`` times that derivative.
-        """
+        """Return the start, value and slope of each linear piece of the penalty's derivative."""
+        # the inverse of the proximal map is the identity plus step times that derivative
         xp, zero = namespace(b), namespace(b).zeros_like(b[:1, ...])
         lam = zero + self._lam(b)
         # in units of lam, so that a small lam is not lost beside the identity

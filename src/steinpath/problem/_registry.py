@@ -51,14 +51,8 @@ class ParameterSpec:
 
     def check(self, value: Any) -> float:
         """Return the value as a float within the bounds."""
-        return check_number(
-            self.name,
-            value,
-            low=self.low,
-            high=self.high,
-            open_low=self.open_low,
-            open_high=self.open_high,
-        )
+        names = ("low", "high", "open_low", "open_high")
+        return check_number(self.name, value, **{name: getattr(self, name) for name in names})
 
     def in_units(self, value: float, spread: float) -> float:
         """Convert a value in robust standard deviations of y to units of y."""

@@ -194,20 +194,10 @@ _WIDTH = 0.2
 
 @dataclass(frozen=True)
 class MarginCriterion(Criterion):
-    """Named scoring loss for labels -1 and 1, with predictions on the scale of the margin losses.
+    """Scoring loss for labels -1 and 1, with `rho` a function of the margin ``y * prediction``."""
 
-    A subclass implements `rho` as a function of the margin ``y * prediction``.
-
-    Parameters
-    ----------
-    class_weight : pair of float or "balanced", optional
-        Weights of the classes -1 and 1.
-    level : float, optional
-        Constant that was subtracted from labels and predictions; none by default.
-    """
-
-    class_weight: Any = None
-    level: float | None = None
+    class_weight: Any = None  # weights of the classes -1 and 1, or "balanced"
+    level: float | None = None  # constant that was subtracted from labels and predictions
 
     margin = True
 
@@ -231,11 +221,8 @@ class MarginCriterion(Criterion):
         return _OF_CONSTANT[self.name](share, 1 - share)
 
     def about(self, y: Array, level: float) -> MarginCriterion:
-        """Return the same loss for labels and predictions minus a level, with weights of mean 1.
-
-        A loss that already has a level is returned unchanged, since the labels may be those of a
-        block of the rows.
-        """
+        """Return the same loss for labels and predictions minus a level, with weights of mean 1."""
+        # one that has a level keeps it, since the labels may be those of a block of the rows
         if self.level is not None:
             return self
         labels = check_labels(y, f"test_loss={self.name!r}", fewest=1)
@@ -284,11 +271,7 @@ class ZeroOneError(MarginCriterion):
 
 @dataclass(frozen=True, eq=False)
 class SmoothZeroOneError(MarginCriterion):
-    """Zero-one loss with a smoothed step.
-
-    If the density of the margins is smooth near zero, its mean approximates that of the zero-one
-    loss.
-    """
+    """Zero-one loss with a smoothed step, of about the same mean for smoothly spread margins."""
 
     width: Any = 1.0  # (T, 1): of the step, for each row of predictions
 
@@ -397,10 +380,8 @@ class OnScaleOfY:
 
 
 def about_level(criterion: PerObservation, y: Array, level: float) -> PerObservation:
-    """Return a scoring loss to be called with responses and predictions minus a level.
-
-    Regression losses depend only on their difference.
-    """
+    """Return a scoring loss to be called with responses and predictions minus a level."""
+    # regression losses depend only on their difference
     if isinstance(criterion, MarginCriterion):
         return criterion.about(y, level)
     return criterion if isinstance(criterion, Criterion) else OnScaleOfY(criterion, y, level)
@@ -416,10 +397,8 @@ def for_differences(
 
 
 def observation_losses(criterion: PerObservation, y: Array, predictions: Array) -> Array:
-    """Return the loss of each observation, for each row of predictions.
-
-    A user-defined scoring loss receives one row at a time, and its result is checked.
-    """
+    """Return the loss of each observation, for each row of predictions."""
+    # user-defined scoring losses receive one row at a time, and their results are checked
     if isinstance(criterion, Criterion) and is_own(criterion):  # works on blocks
         return criterion(y, predictions)
     losses = namespace(y).empty_like(predictions, dtype=y.dtype)
@@ -432,11 +411,8 @@ def observation_losses(criterion: PerObservation, y: Array, predictions: Array) 
 def losses_at(
     criterion: PerObservation, y: Array, rows: np.ndarray, predictions: Array, others: Array
 ) -> Array:
-    """Return the loss of some observations, for each row of their predictions (T, m).
-
-    ``others``, of shape (T, n), are predictions of all observations, for user-defined scoring
-    losses that expect all of them. Rows are not repeated.
-    """
+    """Return the losses of some rows for predictions (T, m), with ``others`` (T, n) of all rows."""
+    # user-defined scoring losses expect all rows; rows are not repeated
     if isinstance(criterion, Criterion):
         return observation_losses(criterion, take(y, rows), predictions)
     place = np.arange(y.shape[0])
