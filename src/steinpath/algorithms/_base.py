@@ -370,8 +370,7 @@ class ProximalAlgorithm(Algorithm):
     def on_fewer_rows(self, share: Any) -> ProximalAlgorithm:
         """Return the algorithm with steps that are safe on any subset with this share of the rows.
 
-        A subset of the rows may have the same norm as all of them while its n is smaller, so steps
-        that are safe for all rows may exceed the limit by that factor.
+        Such a subset may have the norm of all rows, and steps too large by the factor ``1 / share``.
         """
         return self
 
@@ -397,8 +396,7 @@ class ProximalAlgorithm(Algorithm):
 class PrimalDual(ProximalAlgorithm):
     """Algorithm with a dual and a primal step size whose product is bounded.
 
-    The class determines the step sizes, checks their stability and provides the proximal maps. A
-    subclass implements its two updates and has fields for its two step sizes.
+    A subclass implements its two updates and has fields for its two step sizes.
     """
 
     steps = ("sigma", "tau")
@@ -487,14 +485,10 @@ def _balanced_steps(
     tau: Any,
     ratio: float,
 ) -> tuple[Any, Any]:
-    """Fill in missing step sizes so that ``sigma tau ‖X‖² / n`` is just below its limit.
-
-    The duals have the size of the loss gradient and the residuals that of y. Steps that move each
-    by its own size make the path invariant to the units of X and y. If both steps are missing,
-    ``sigma`` is ``ratio`` times the resulting value.
-    """
-    n = design.n_rows
-    norm = design.norm_bounds().high
+    """Fill in missing step sizes so that ``sigma tau ‖X‖² / n`` is just below its limit."""
+    # The duals have the size of the loss gradient and the residuals that of y. Steps that move each
+    # by its own size, apart from the ratio, make the path invariant to the units of X and y.
+    n, norm = design.n_rows, design.norm_bounds().high
     product = 0.99 * n / norm**2 if norm else 1.0
     largest_tau = 0.5 * penalty.max_step * math.sqrt(n)
     if sigma is None and tau is None:

@@ -50,7 +50,7 @@ class States(NamedTuple):
 
 
 class _Storage:
-    """Known states in arrays with room for more, which takes no memory in NumPy until it is used."""
+    """Known states in arrays with room for more, which takes no memory in NumPy before its use."""
 
     def __init__(self, states: States, design: Design, room: int):
         members, self.known, _ = states.b.shape
@@ -117,7 +117,7 @@ class Batch(Sequence[Path]):
         return batch
 
     def extended(self, n_iter: int, watch: Watch | None = None, room: int = 0) -> Batch:
-        """Extend all runs to ``n_iter`` iterations in total, with ``room`` for more without a copy."""
+        """Extend all runs to ``n_iter`` iterations in total, with ``room`` for later ones."""
         storage = self._storage
         # the run may continue in place if no other run has
         latest = storage is not None and storage.known == self.n_iter + 1

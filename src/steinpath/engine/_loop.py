@@ -190,7 +190,7 @@ def beginning(data: RunData, members: int) -> Histories:
 
 
 def iterates(maps: Maps, data: RunData, members: int) -> Iterator[tuple[Array, Array]]:
-    """Run from zero; yield ``b^t`` and ``X b^t`` (size, members), valid until the next iteration."""
+    """Run from zero; yield ``b^t`` and ``X b^t`` (size, members), valid until the next ones."""
     iteration, past = Iteration(maps, data), beginning(data, members)
     first = iteration.reading(past.u[-1], past.b[-1])
     yield past.b[-1][:, :, 0], first[0][:, :, 0]
