@@ -370,7 +370,7 @@ class ProximalAlgorithm(Algorithm):
     def on_fewer_rows(self, share: Any) -> ProximalAlgorithm:
         """Return the algorithm with steps that are safe on any subset with this share of the rows.
 
-        Such a subset may have the norm of all rows, and steps too large by the factor ``1 / share``.
+        It may have the norm of all rows, for which steps are too large by the factor ``1 / share``.
         """
         return self
 

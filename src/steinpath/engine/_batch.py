@@ -50,7 +50,7 @@ class States(NamedTuple):
 
 
 class _Storage:
-    """Known states in arrays with room for more, which takes no memory in NumPy before its use."""
+    """Known states in arrays with room for more, which in NumPy takes no memory until used."""
 
     def __init__(self, states: States, design: Design, room: int):
         members, self.known, _ = states.b.shape

@@ -166,7 +166,7 @@ class GramDesign(Design):
 
 @dataclass(frozen=True, eq=False)
 class _RankOneInSpan(WithRankOne):
-    """`RankOne` on the coordinates ``[μ; ζ; δ]``; its direction (q, members, 1) is in those of ζ."""
+    """`RankOne` on coordinates ``[μ; ζ; δ]``; its direction (q, members, 1) is in those of ζ."""
 
     inner: Array  # (p + q, members, 1): products of the direction with the columns of X and Y
     injected: Array  # (members, k): and with those of D
