@@ -158,12 +158,11 @@ def test_one_ratio_for_all_members(algorithm):
 
 
 @ALGORITHMS
-def test_sample_weights_are_rows_that_are_repeated(algorithm):
+def test_the_ratio_with_sample_weights_is_that_of_repeated_rows(algorithm):
     X, y = factors()
     counts = np.arange(len(y)) % 3 + 1
-    again, penalty = np.repeat(np.arange(len(y)), counts), sp.Lasso(0.05)
-    weighted = used(X, y, algorithm, penalty=penalty, sample_weight=counts)
-    larger = sp.Lasso(0.05 * np.sqrt(counts.mean()))
+    again, larger = np.repeat(np.arange(len(y)), counts), sp.Lasso(0.05 * np.sqrt(counts.mean()))
+    weighted = used(X, y, algorithm, penalty=sp.Lasso(0.05), sample_weight=counts)
     assert weighted.ratio == used(X[again], y[again], algorithm, penalty=larger).ratio
 
 
