@@ -18,7 +18,7 @@ from problems import draw
 from steinpath import plots
 from steinpath.app.fitted import Ranked
 from steinpath.plots._coefficients import shorten
-from steinpath.risk._diagnostics import Diagnostic
+from steinpath.risk._evidence import Diagnostic
 
 
 @pytest.fixture(scope="module")

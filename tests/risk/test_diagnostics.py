@@ -16,8 +16,8 @@ from benchmarks.common.challenges import CHALLENGES
 from problems import ALGORITHM_EXAMPLES, Products, draw, handles
 from steinpath.problem._scoring import CRITERIA
 from steinpath.risk._audit import Audit
-from steinpath.risk._diagnostics import CHECKS, Diagnostic, Evidence, diagnose
-from steinpath.risk._evidence import blocks_of_columns
+from steinpath.risk._diagnostics import CHECKS, diagnose
+from steinpath.risk._evidence import Diagnostic, Evidence, blocks_of_columns
 from steinpath.risk._held_out import RowSample
 from steinpath.risk._methods import METHODS
 

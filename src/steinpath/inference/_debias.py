@@ -15,8 +15,8 @@ from steinpath.engine._tangents import Linearization, design_in
 from steinpath.engine._traces import DualTraces, dual_traces, recent_curves
 from steinpath.inference._scores import Scores
 
-#: Probes of the total response at every iteration.
-PROBES = 16
+# Probes of the total response at every iteration.
+_PROBES = 16
 # Iterations between checks whether the search for short intervals is over, their minimum, and the
 # multiple of the best iteration so far at which it ends.
 _LOOK, _LEAST, _BEYOND = 16, 32, 4
@@ -88,9 +88,9 @@ class Responses:
         self._biases = np.stack([_bias(own) for own in scores], axis=1)
         searches, least = None in times, max((t for t in times if t is not None), default=1)
         ones = batch.data.design.zeros(batch.n_iter if searches else least, len(batch), 1) + 1.0
-        shape = len(batch), PROBES, 1
+        shape = len(batch), _PROBES, 1
         traces = [DualTraces(np.zeros(shape), np.zeros((*shape, 1)))]  # at iteration 0
-        for t, at_t in enumerate(self._along(ones, PROBES), 1):
+        for t, at_t in enumerate(self._along(ones, _PROBES), 1):
             traces.append(at_t)
             if searches and t >= least and t % _LOOK == 0:
                 self._measure(traces)
@@ -137,14 +137,14 @@ class Responses:
         """Debias the coefficients of each path, each at its own iteration."""
         directions, curves = self._directions(times)
         last, members, rank = curves.shape
-        count = int(np.clip(_COLUMNS * self._batch.n_iter / (rank * last), _FEWEST, PROBES))
+        count = int(np.clip(_COLUMNS * self._batch.n_iter / (rank * last), _FEWEST, _PROBES))
         traces, products = (np.zeros((members, 0, *[rank] * k)) for k in (1, 2))
         for _ in range(_DOUBLINGS + 1):
             along = enumerate(self._along(curves, count), 1)
             at = {t: readings for t, readings in along if t in times}
-            new = np.stack([at[t].traces[k] for k, t in enumerate(times)])
+            new = [at[t].traces[k] for k, t in enumerate(times)]
             traces = np.concatenate([traces, new], axis=1)
-            new = np.stack([at[t].products[k] for k, t in enumerate(times)])
+            new = [at[t].products[k] for k, t in enumerate(times)]
             products = np.concatenate([products, new], axis=1)
             debiased = [
                 self._estimate(k, t, traces[k], products[k], directions[k])
@@ -177,19 +177,19 @@ class Responses:
         return directions, curves
 
     def _estimate(
-        self,
-        k: int,
-        t: int,
-        traces: np.ndarray,
-        products: np.ndarray,
-        directions: np.ndarray,
+        self, k: int, t: int, traces: np.ndarray, products: np.ndarray, directions: np.ndarray
     ) -> Debiased:
         """Estimate coefficients of path k from the traces of each probe.
 
         Numerator and denominator use the same probes, so that most of their Monte Carlo error
         cancels.
         """
-        own = self._scores[k]
+        own, widths = self._scores[k], self.widths[:, k]
+        if math.isfinite(widths[t]):
+            relative = widths / (widths[t] or 1.0)
+        else:
+            relative = np.where(np.isfinite(widths), 0.0, widths)
+            relative[t] = 1.0
         totals = np.concatenate([self.totals[t, k], traces[:, 0]])
         total, norm = float(totals.mean()), float(self._norms[t, k])
         rank = 1 + directions.shape[1]
@@ -224,15 +224,8 @@ class Responses:
             np.where(own.identified, noise, 0.0),
             total,
             float(self.doubts[t, k]),
-            _relative(self.widths[:, k], t),
+            relative,
         )
-
-
-def _relative(widths: np.ndarray, t: int) -> np.ndarray:
-    """Return widths relative to that at iteration t, which may be infinite or zero."""
-    if not math.isfinite(widths[t]):
-        return np.where(np.isfinite(widths), 0.0, np.where(np.arange(len(widths)) == t, 1, widths))
-    return np.asarray(widths / (widths[t] or 1.0))
 
 
 def _mean(values: np.ndarray, scores: Scores) -> Any:

@@ -19,25 +19,14 @@ from steinpath._support.validation import (
     check_rng,
     spawned,
 )
-from steinpath.design._base import Design
 from steinpath.engine._batch import Batch
 from steinpath.engine._path import Path
-from steinpath.engine._traces import row_squares_of
 from steinpath.inference._coefficient_intervals import CoefficientIntervals
 from steinpath.inference._debias import Debiased, debias
-from steinpath.inference._scores import (
-    Scores,
-    enough_rows,
-    known_scores,
-    nodewise_scores,
-    residual_scores,
-)
+from steinpath.inference._scores import Scores, blocks_of, scores_of
 from steinpath.risk._evidence import Diagnostic
 from steinpath.risk._held_out import RowSample
 from steinpath.risk._splits import check_groups
-
-# Coefficients whose scores are read together.
-_BLOCK = 256
 
 
 def coefficient_intervals(
@@ -192,7 +181,7 @@ def intervals_along(
     if isinstance(source, Path):
         batch, paths, rngs = Batch.of(source), [source], [rng]
     else:
-        batch, paths, rngs = source, list(source), [spawned(rng) for _ in range(len(source))]
+        batch, paths, rngs = source, list(source), [spawned(rng) for _ in source]
     path = paths[0]
     if path.loss.margin:
         raise ValueError(
@@ -205,7 +194,7 @@ def intervals_along(
     )
     times = [t if t is None else check_count("t", t, high=path.n_iter) for t in times]
     level = check_number("level", level, low=0, high=1, open_low=True, open_high=True)
-    features = check_features(features, path.n_features)
+    features = _check_features(features, path.n_features)
     groups = None if groups is None else check_groups(groups)
     if groups is not None and len(groups) != path.n_samples:
         raise ValueError(f"groups has {len(groups)} labels, but X has {path.n_samples} rows")
@@ -217,19 +206,18 @@ def intervals_along(
             )
         names = tuple(str(names[j]) for j in features)
     scores = [
-        replace(_scores(own, features, kind, covariance, precision, row_scale), names=names)
+        replace(scores_of(own, features, kind, covariance, precision, row_scale), names=names)
         for own in paths
     ]
     return [
-        [_of(own, at_t, level, groups) for own, at_t in zip(scores, debiased, strict=True)]
+        [_intervals(own, at_t, level, groups) for own, at_t in zip(scores, debiased, strict=True)]
         for debiased in debias(batch, scores, times, rngs)
     ]
 
 
-def _of(
+def _intervals(
     scores: Scores, debiased: Debiased, level: float, groups: np.ndarray | None
 ) -> CoefficientIntervals:
-    """Return the intervals of debiased coefficients."""
     stderr = debiased.stderr if groups is None else between_groups(scores, debiased, groups)
     stderr = np.hypot(stderr, debiased.noise)
     return CoefficientIntervals(
@@ -246,7 +234,7 @@ def _of(
     )
 
 
-def check_features(features: Any, p: int) -> np.ndarray:
+def _check_features(features: Any, p: int) -> np.ndarray:
     """Return indices of columns of X, as non-negative integers."""
     indices = np.arange(p)
     with contextlib.suppress(IndexError):
@@ -258,43 +246,16 @@ def check_features(features: Any, p: int) -> np.ndarray:
     )
 
 
-def _scores(
-    path: Path,
-    features: np.ndarray,
-    kind: str,
-    covariance: Any,
-    precision: Any,
-    row_scale: Any,
-) -> Scores:
-    """Return scores by the covariance, if it is known, and otherwise of this kind."""
-    check_choice("scores", kind, ("auto", "residuals", "node-wise lasso"))
-    squares = row_squares_of(path, row_scale)
-    if covariance is not None or precision is not None:
-        if covariance is not None and precision is not None:
-            raise ValueError("pass either covariance or precision, not both")
-        if kind != "auto":
-            raise ValueError("scores has no effect if covariance or precision is given; omit it")
-        return known_scores(path, covariance, precision, features, squares)
-    n, p = path.n_samples - path.fit_intercept, path.n_features
-    if kind == "node-wise lasso" or (kind == "auto" and not enough_rows(n, p)):
-        return nodewise_scores(path, features, squares)
-    if n <= p:
-        raise ValueError(
-            f"scores='residuals' needs more rows than columns, but X has {path.n_samples} rows and "
-            f"{p} columns; use scores='node-wise lasso'"
-        )
-    return residual_scores(path, features, squares)
-
-
 def between_groups(scores: Scores, debiased: Debiased, groups: np.ndarray) -> np.ndarray:
     """Return cluster-robust standard errors, from the contributions of groups of rows."""
     if not debiased.total:
         return np.full(len(scores.features), np.inf)
     dual, n = _dual(scores, debiased.t), len(groups)
-    sample, errors = RowSample.of(n, groups=groups).local_to(scores.path.design), []
-    for k in range(0, len(scores.features), _BLOCK):
-        which = np.arange(k, min(k + _BLOCK, len(scores.features)))
-        errors.append(sample.mean_and_error((scores.columns(which) * dual[:, None]).T)[1])
+    sample = RowSample.of(n, groups=groups).local_to(scores.path.design)
+    errors = [
+        sample.mean_and_error((scores.columns(which) * dual[:, None]).T)[1]
+        for which in blocks_of(len(scores.features))
+    ]
     spread = n * np.concatenate(errors) * math.sqrt(n / (scores.dimension or n))
     first = scores.factor * spread / abs(debiased.total)
     return np.where(scores.identified, np.hypot(first, debiased.second), np.inf)
@@ -309,15 +270,16 @@ def check_intervals(
     scores: Scores, debiased: Debiased, stderr: np.ndarray, groups: np.ndarray | None
 ) -> tuple[Diagnostic, ...]:
     """Check the assumptions of the intervals, which have these standard errors."""
-    checks = [
+    squares = _dual(scores, debiased.t) ** 2
+    checks = (
         _few_rows(scores, groups),
         _not_identified(scores),
         _total_response(debiased),
         _monte_carlo(debiased, stderr),
         _correlated_scores(scores),
-        _dominant_rows(scores, debiased),
-        _row_norms(scores, debiased),
-    ]
+        _dominant_rows(scores, squares),
+        _row_norms(scores, squares),
+    )
     return tuple(check for check in checks if check is not None)
 
 
@@ -326,28 +288,24 @@ def _few_rows(scores: Scores, groups: np.ndarray | None) -> Diagnostic:
     count = scores.dimension or scores.path.n_samples
     if groups is not None and int(groups.max()) + 1 < count:
         count, what = int(groups.max()) + 1, "groups"
-    return Diagnostic(
-        "few rows",
-        1 / max(count, 1),
-        1 / 30,
+    message = (
         f"with {count:.0f} {what} the normal approximation is inaccurate, and intervals may be too "
-        "short; collect more rows, or use fewer columns",
-        "Are there enough rows for the normal approximation?",
+        "short; collect more rows, or use fewer columns"
     )
+    meaning = "Are there enough rows for the normal approximation?"
+    return Diagnostic("few rows", 1 / max(count, 1), 1 / 30, message, meaning)
 
 
 def _not_identified(scores: Scores) -> Diagnostic:
     count = int(np.sum(~scores.identified))
     first = np.flatnonzero(~scores.identified)[:5].tolist()
-    return Diagnostic(
-        "not identified",
-        float(count),
-        0.0,
+    message = (
         f"{count} coefficient{'s are' if count != 1 else ' is'} not identified (columns "
         f"{scores.listed(first)}{', …' * (count > 5)}): the column is constant, or a linear "
-        "combination of others; drop columns, such as one category of each one-hot encoding",
-        "Is each coefficient identified?",
+        "combination of others; drop columns, such as one category of each one-hot encoding"
     )
+    meaning = "Is each coefficient identified?"
+    return Diagnostic("not identified", float(count), 0.0, message, meaning)
 
 
 def _total_response(debiased: Debiased) -> Diagnostic:
@@ -356,28 +314,24 @@ def _total_response(debiased: Debiased) -> Diagnostic:
     problem = "near zero, so that the intervals are wide"
     if ratio <= 2:
         problem = f"uncertain (relative standard error {doubt:.0%}), and so are the intervals"
-    return Diagnostic(
-        "total response",
-        max(ratio / 2, doubt / (1 / 3)),
-        1.0,
+    message = (
         f"the total response C_t of the duals to the residuals at iteration {debiased.t} is "
-        f"{problem}; use an iteration with short intervals, more rows, or another loss",
-        "Is the total response C_t of the duals to the residuals large enough?",
+        f"{problem}; use an iteration with short intervals, more rows, or another loss"
     )
+    meaning = "Is the total response C_t of the duals to the residuals large enough?"
+    return Diagnostic("total response", max(ratio / 2, doubt / (1 / 3)), 1.0, message, meaning)
 
 
 def _monte_carlo(debiased: Debiased, stderr: np.ndarray) -> Diagnostic:
     known = np.isfinite(stderr) & (stderr > 0)
     share = debiased.noise[known] / stderr[known]
     value = float(np.sqrt(np.mean(share**2))) if known.any() else 0.0
-    return Diagnostic(
-        "Monte Carlo error",
-        value,
-        0.25,
+    message = (
         f"the Monte Carlo error is {value:.0%} of the standard errors at iteration {debiased.t}, "
-        "which include it; an earlier iteration needs fewer random probes",
-        "Are the traces estimated accurately?",
+        "which include it; an earlier iteration needs fewer random probes"
     )
+    meaning = "Are the traces estimated accurately?"
+    return Diagnostic("Monte Carlo error", value, 0.25, message, meaning)
 
 
 def _correlated_scores(scores: Scores) -> Diagnostic | None:
@@ -386,20 +340,18 @@ def _correlated_scores(scores: Scores) -> Diagnostic | None:
     n, p = scores.path.n_samples, scores.path.n_features
     allowed = 2 * math.sqrt(2 * math.log(max(p, 2)) / n)
     worst = np.argsort(-scores.correlation)
-    many = int(np.sum(scores.correlation > allowed))
-    return Diagnostic(
-        "correlated scores",
-        float(scores.correlation[worst[0]]),
-        allowed,
+    largest, many = float(scores.correlation[worst[0]]), int(np.sum(scores.correlation > allowed))
+    message = (
         f"{many} of {len(worst)} columns are still correlated with others after the node-wise "
-        f"lasso (columns {scores.listed(worst[:5].tolist())}, up to "
-        f"{scores.correlation[worst[0]]:.2f}): their intervals may be biased; use more rows, a "
-        "known covariance, or drop columns that nearly duplicate others",
-        "Are the scores uncorrelated with the other columns?",
+        f"lasso (columns {scores.listed(worst[:5].tolist())}, up to {largest:.2f}): their "
+        "intervals may be biased; use more rows, a known covariance, or drop columns that nearly "
+        "duplicate others"
     )
+    meaning = "Are the scores uncorrelated with the other columns?"
+    return Diagnostic("correlated scores", largest, allowed, message, meaning)
 
 
-def _dominant_rows(scores: Scores, debiased: Debiased) -> Diagnostic | None:
+def _dominant_rows(scores: Scores, dual_squares: np.ndarray) -> Diagnostic | None:
     which = np.flatnonzero(scores.identified)
     if not len(which):
         return None
@@ -407,31 +359,25 @@ def _dominant_rows(scores: Scores, debiased: Debiased) -> Diagnostic | None:
     parts = scores.columns(which) ** 2
     # also without the duals: that of the only row in which a column is nonzero vanishes
     design, n = scores.path.design, scores.path.n_samples
-    weighted = parts * _dual(scores, debiased.t)[:, None] ** 2
-    shares = np.maximum(_largest_shares(parts, design), _largest_shares(weighted, design))
+    sets = np.hstack([parts, parts * dual_squares[:, None]])
+    totals = design.over_rows(sets.sum(axis=0))
+    shares = design.largest(sets.max(axis=0)) / np.where(totals > 0, totals, 1.0)
+    shares = np.asarray(shares).reshape(2, -1).max(axis=0)
     worst = np.argsort(-shares)
     # the usual maximum for products of normal variables, and a margin
     allowed = max(0.25, min(1.3 * (math.log(n * len(which)) ** 2 / n), 0.9))
-    many = int(np.sum(shares > allowed))
-    return Diagnostic(
-        "dominant rows",
-        float(shares[worst[0]]),
-        allowed,
-        f"a single row contributes {shares[worst[0]]:.0%} of the variance of a coefficient ({many} "
-        f"of {len(which)} columns checked are affected, such as "
+    largest, many = float(shares[worst[0]]), int(np.sum(shares > allowed))
+    message = (
+        f"a single row contributes {largest:.0%} of the variance of a coefficient ({many} of "
+        f"{len(which)} columns checked are affected, such as "
         f"{scores.listed(which[worst[:3]].tolist())}): the normal approximation is inaccurate "
-        "for rare categories and heavy-tailed columns; transform or merge these",
-        "Is every interval supported by many rows?",
+        "for rare categories and heavy-tailed columns; transform or merge these"
     )
+    meaning = "Is every interval supported by many rows?"
+    return Diagnostic("dominant rows", largest, allowed, message, meaning)
 
 
-def _largest_shares(parts: np.ndarray, design: Design) -> np.ndarray:
-    """Return the share of the largest entry of each column in its sum."""
-    totals = design.over_rows(parts.sum(axis=0))
-    return np.asarray(design.largest(parts.max(axis=0)) / np.where(totals > 0, totals, 1.0))
-
-
-def _row_norms(scores: Scores, debiased: Debiased) -> Diagnostic | None:
+def _row_norms(scores: Scores, dual_squares: np.ndarray) -> Diagnostic | None:
     path, over_rows = scores.path, scores.path.design.over_rows
     try:
         squares = to_numpy(path.design.row_squares()).astype(float)
@@ -440,17 +386,14 @@ def _row_norms(scores: Scores, debiased: Debiased) -> Diagnostic | None:
     mean = float(over_rows(squares.sum())) / path.n_samples
     if scores.row_squares is not None or not mean > 0:
         return None
-    dual = _dual(scores, debiased.t) ** 2
-    sums = over_rows(np.array([np.sum(squares / mean * dual), np.sum(dual)]))
-    ratio = float(sums[0] / (sums[1] or 1.0))
-    return Diagnostic(
-        "row norms",
-        abs(ratio - 1) if math.isfinite(ratio) else 0.0,
-        0.25,
-        f"row norms of X vary, and rows with large norms have larger duals (variances are off by "
-        f"{abs(ratio - 1):.0%}); use row_scale='norm'",
-        "Are row norms similar, or accounted for?",
+    sums = over_rows(np.array([np.sum(squares / mean * dual_squares), np.sum(dual_squares)]))
+    error = abs(float(sums[0] / (sums[1] or 1.0)) - 1)
+    message = (
+        "row norms of X vary, and rows with large norms have larger duals (variances are off by "
+        f"{error:.0%}); use row_scale='norm'"
     )
+    meaning = "Are row norms similar, or accounted for?"
+    return Diagnostic("row norms", error if error < math.inf else 0.0, 0.25, message, meaning)
 
 
 def _dual(scores: Scores, t: int) -> np.ndarray:

@@ -187,10 +187,9 @@ class PredictionIntervals:
 
         In each fold every g-th residual is kept, from the largest absolute value down; signed
         residuals are kept from both ends to the median. Each represents itself and g - 1 others
-        that are no larger in absolute value, so that intervals do not become narrower. The
-        exception is that nearly all of a fold (half of it for signed residuals) is beyond a bound,
-        for a level near 0 or for folds whose models differ by more than their residuals. Four
-        residuals are kept for each fold if that is more.
+        that are no larger in absolute value, so that intervals do not become narrower, unless
+        nearly all of a fold (half of it for signed residuals) is beyond a bound. Four residuals are
+        kept for each fold if that is more.
         """
         most = max(check_count("most", most), 4 * len(self.coef))
         step = -(-len(self.residuals) // most)
@@ -211,13 +210,11 @@ class PredictionIntervals:
 def conformalised_quantiles(
     lower: PredictionIntervals, upper: PredictionIntervals, X: Any, level: float = 0.9
 ) -> Array:
-    """Return prediction intervals from models of a low and of a high quantile.
+    """Return prediction intervals from models of a low and of a high quantile, of the same rows.
 
-    ``lower`` and ``upper`` have the models of the two quantiles, and residuals of the same rows.
-    Both bounds are shifted outwards or inwards by a quantile of the out-of-fold scores
-    ``max(lower - y, y - upper)`` (Romano, Patterson and Candès, 2019), with the out-of-fold models
-    (CV+). The guarantee and the result are those of `PredictionIntervals`. The width adapts to the
-    spread of the response given the features.
+    Both bounds are shifted by a quantile of the out-of-fold scores ``max(lower - y, y - upper)``
+    (Romano, Patterson and Candès, 2019), with the out-of-fold models (CV+). The guarantee is that
+    of `PredictionIntervals`; the width adapts to the spread of the response given the features.
     """
     n, other = len(lower.residuals), len(upper.residuals)
     if other != n:
@@ -245,7 +242,6 @@ def cross_conformal(
     upper_scores: np.ndarray,
     fold: np.ndarray,
     alpha: float,
-    most_entries: int = _MOST_ENTRIES,
 ) -> Array:
     r"""Return prediction intervals, of shape (m, 2), from predictions of out-of-fold models.
 
@@ -259,8 +255,6 @@ def cross_conformal(
     Every interval is extended to contain the median over i of the midpoints of these pairs.
     Otherwise the lower bound could exceed the upper one, for low levels or where the predicted
     quantiles are much closer than for most rows.
-
-    About ``most_entries`` values are held in memory at a time.
     """
     n, rank = len(fold), _rank(alpha, len(fold))
     low = _Shifted(-lower_scores, fold)
@@ -268,7 +262,7 @@ def cross_conformal(
     middle = _Shifted((upper_scores - lower_scores) / 2, fold)
     ordered = float(np.min(lower_scores + upper_scores))
     xp, m = namespace(lower, upper), int(lower.shape[0])
-    bounds, step = like(np.zeros((m, 2)), lower), max(1, most_entries // n)
+    bounds, step = like(np.zeros((m, 2)), lower), max(1, _MOST_ENTRIES // n)
     for start in range(0, m, step):
         rows = slice(start, min(start + step, m))
         some_lower, some_upper = lower[rows, :], upper[rows, :]
@@ -335,10 +329,7 @@ def _rank(alpha: float, n: int) -> int:
 
 
 def _tail(level: Any, n: int, share: float = 1.0) -> float:
-    """Return the share of responses that may be outside one bound of an interval.
-
-    For each bound it is a share of ``1 - level``; n residuals may be too few for that.
-    """
+    """Return the share of responses that may be outside one bound: a share of ``1 - level``."""
     try:
         covered = check_number("level", level, low=0, high=1, open_low=True, open_high=True)
     except TypeError as error:
@@ -359,10 +350,7 @@ def _tail(level: Any, n: int, share: float = 1.0) -> float:
 
 
 def linear_predictions(X: Any, coef: np.ndarray, intercept: np.ndarray) -> Array:
-    """Return the predictions, of shape (m, K), of linear models with ``coef`` of shape (K, p).
-
-    They are in double precision, as an array of the library of X, or of NumPy.
-    """
+    """Return predictions (m, K) of models with ``coef`` (K, p), in double precision."""
     design = lazy_design(X, any_size=True)
     if design is None:
         X = check_array("X", X, ndim=2)
@@ -404,8 +392,7 @@ def intervals_after_choice(
 ) -> PredictionIntervals:
     """Return intervals from the models that adjusted a risk for selection, and their residuals.
 
-    ``models_without`` fits models without single rows, for the jackknife+. Splits that do not hold
-    out each row once have intervals about ``model``.
+    ``models_without`` fits models without single rows, for the jackknife+.
     """
     models, fold, centre = chosen.models, chosen.splits.fold, None
     residuals = y[chosen.rows] - chosen.predictions

@@ -21,19 +21,18 @@ from typing import Any
 import numpy as np
 
 from steinpath._support.arrays import Array, cast, like, namespace, take, to_numpy
-from steinpath._support.validation import check_covariance
+from steinpath._support.validation import check_choice, check_covariance
 from steinpath.algorithms._family import FISTA
 from steinpath.design._base import Design, NormBounds, TransformedDesign
 from steinpath.design._transformed import ScaledDesign
 from steinpath.engine._batch import Batch
 from steinpath.engine._data import RunData
 from steinpath.engine._path import Path
+from steinpath.engine._traces import row_squares_of
 from steinpath.problem._losses import Squared
 from steinpath.problem._penalties import Lasso
 from steinpath.risk._evidence import columns_of
 
-#: Rows per column from which on the scores are least-squares residuals.
-ROWS_PER_COLUMN = 3
 # Eigenvalues of the Gram matrix below this fraction of the largest are rounding errors.
 _RANK_TOL = 1e-10
 # Unexplained fraction of a column from which on its coefficient is identified.
@@ -83,7 +82,6 @@ class Scores:
 
     @property
     def identified(self) -> np.ndarray:
-        """Whether each coefficient is identified."""
         return np.asarray(self.factor > 0)
 
     @property
@@ -112,16 +110,16 @@ class Scores:
         duals, over_rows = self.path.duals, self.path.design.over_rows
         xp = namespace(duals)
         if self.row_squares is not None:
-            inside = self.varying(duals.T)
-            squares = over_rows(xp.sum(self.row_squares[:, None] * inside**2, axis=0))
+            weighted = self.row_squares[:, None] * self.varying(duals.T) ** 2
+            squares = over_rows(xp.sum(weighted, axis=0))
         else:
             squares = over_rows(xp.sum(duals**2, axis=1))
             if self.path.fit_intercept:
                 squares = squares - over_rows(xp.sum(duals, axis=1)) ** 2 / self.path.n_samples
             if self.inverse is not None:
-                images = cast(self.path.etas, self.inverse.dtype) * math.sqrt(self.path.n_samples)
-                p = self.inverse.shape[0]
-                explained = xp.sum((images[:, :p] @ self.inverse) * images[:, :p], axis=1)
+                images = self.path.etas[:, : self.inverse.shape[0]]
+                images = cast(images, self.inverse.dtype) * math.sqrt(self.path.n_samples)
+                explained = xp.sum((images @ self.inverse) * images, axis=1)
                 squares = cast(squares, self.inverse.dtype) - explained
         return np.asarray(np.sqrt(np.maximum(to_numpy(squares).astype(float), 0.0)))
 
@@ -165,9 +163,32 @@ class Scores:
         return xp.concat([block, xp.zeros_like(block[:1, :])], axis=0)
 
 
+def scores_of(
+    path: Path, features: np.ndarray, kind: str, covariance: Any, precision: Any, row_scale: Any
+) -> Scores:
+    """Return scores by the covariance, if it is known, and otherwise of this kind."""
+    check_choice("scores", kind, ("auto", "residuals", "node-wise lasso"))
+    squares = row_squares_of(path, row_scale)
+    if covariance is not None or precision is not None:
+        if covariance is not None and precision is not None:
+            raise ValueError("pass either covariance or precision, not both")
+        if kind != "auto":
+            raise ValueError("scores has no effect if covariance or precision is given; omit it")
+        return known_scores(path, covariance, precision, features, squares)
+    n, p = path.n_samples - path.fit_intercept, path.n_features
+    if kind == "node-wise lasso" or (kind == "auto" and not enough_rows(n, p)):
+        return nodewise_scores(path, features, squares)
+    if n <= p:
+        raise ValueError(
+            f"scores='residuals' needs more rows than columns, but X has {path.n_samples} rows and "
+            f"{p} columns; use scores='node-wise lasso'"
+        )
+    return residual_scores(path, features, squares)
+
+
 def enough_rows(n: int, p: int) -> bool:
-    """Whether n rows, less one for an intercept, are enough for residuals of p columns."""
-    return n >= ROWS_PER_COLUMN * p
+    """Whether n rows, less one for an intercept, are enough for least-squares scores."""
+    return n >= 3 * p
 
 
 # ------------------------------------------------------------------------------------------------
@@ -195,11 +216,9 @@ def known_scores(
     factor = columns[features, k]
     if np.any(factor <= 0):
         raise ValueError("precision must have a positive diagonal")
-    combinations = _in_double(columns / factor, path)
+    shares = _in_double(columns / factor, path)
     unit = np.sqrt(factor)
-    return Scores(
-        "covariance", path, features, factor, unit, row_squares, combinations=combinations
-    )
+    return Scores("covariance", path, features, factor, unit, row_squares, combinations=shares)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -221,16 +240,9 @@ def residual_scores(path: Path, features: np.ndarray, row_squares: Array | None)
     identified = (scales[features] > 0) & (visible > 1 - _IDENTIFIED) & (diagonal > 0)
     factor = np.where(identified, diagonal, 0.0) / units[features] ** 2
     inverse = inverse / np.outer(units, units)
-    scores = Scores(
-        "residuals",
-        path,
-        features,
-        factor,
-        np.sqrt(factor),
-        row_squares,
-        combinations=_in_double(inverse[:, features] / np.where(identified, factor, 1.0), path),
-        inverse=_in_double(inverse, path),
-    )
+    combinations = _in_double(inverse[:, features] / np.where(identified, factor, 1.0), path)
+    args = "residuals", path, features, factor, np.sqrt(factor), row_squares, None, combinations
+    scores = Scores(*args, inverse=_in_double(inverse, path))
     # the dimension of the complement, with rows weighted by their squared scales
     free = float(n - path.fit_intercept - int(positive.sum()))
     if row_squares is not None:
@@ -244,11 +256,8 @@ def _gram(path: Path, p: int) -> np.ndarray:
     design = path.design
     if design.has_gram:
         return to_numpy(design.gram(dtype=namespace(path.y).float64)).astype(float)[:p, :p]
-    blocks = []
-    for k in range(0, p, _BLOCK):
-        columns = columns_of(design, np.arange(k, min(k + _BLOCK, p)))
-        blocks.append(to_numpy(design.adjoint(columns)).astype(float)[:p])
-    gram = np.concatenate(blocks, axis=1)
+    blocks = (design.adjoint(columns_of(design, which)) for which in blocks_of(p))
+    gram = np.hstack([to_numpy(block).astype(float)[:p] for block in blocks])
     return np.asarray((gram + gram.T) / 2)
 
 
@@ -281,17 +290,16 @@ def nodewise_residuals(
 ) -> tuple[Array, np.ndarray, np.ndarray]:
     """Regress some columns on all others by the lasso, given the scales of all columns.
 
-    Returns the residuals, of shape (n, k); their products with their own columns, of shape (k,);
-    and their largest correlations with other columns, of shape (k,). Constant columns have
-    residuals of zero. The column of an intercept is excluded; the others are then centred.
+    Returns the residuals, of shape (n, k), and their products with their own columns and largest
+    correlations with others, of shape (k,). Constant columns have residuals of zero.
     """
     p = len(scales)
     # constant columns and that of an intercept are excluded from all regressions
-    divisors = np.append(np.where(scales > 0, scales, np.inf), np.full(design.shape[1] - p, np.inf))
+    divisors = np.full(design.shape[1], np.inf)
+    divisors[:p][scales > 0] = scales[scales > 0]
     scaled = ScaledDesign(design, design.array(divisors))
     lam = _FACTOR * math.sqrt(math.log(max(p, 2)))
-    size = 8 * 2 * sum(design.shape) * _MOST_ITERATIONS
-    width = max(1, min(64, _ROOM // size))
+    width = max(1, min(64, _ROOM // (16 * sum(design.shape) * _MOST_ITERATIONS)))
     blocks = [
         _regress(scaled, features[k : k + width], scales, lam)
         for k in range(0, len(features), width)
@@ -352,8 +360,7 @@ class OtherColumns(TransformedDesign):
         return self._visible * self._scaled.adjoint(block)
 
     def norm_bounds(self) -> NormBounds:
-        """Bounds for the norm of all columns, which bound that of each member."""
-        return self._scaled.norm_bounds()
+        return self._scaled.norm_bounds()  # of all columns, which bound that of each member
 
 
 # ------------------------------------------------------------------------------------------------
@@ -361,11 +368,15 @@ class OtherColumns(TransformedDesign):
 # ------------------------------------------------------------------------------------------------
 
 
+def blocks_of(count: int) -> list[np.ndarray]:
+    """Return the indices of columns, or of scores, that are read together."""
+    return [np.arange(k, min(k + _BLOCK, count)) for k in range(0, count, _BLOCK)]
+
+
 def column_scales(design: Design, p: int) -> np.ndarray:
     """Return root mean squares of the first columns; zero where they are rounding errors."""
     squares, sizes = np.zeros(p), np.zeros(p)
-    for k in range(0, p, _BLOCK):
-        which = np.arange(k, min(k + _BLOCK, p))
+    for which in blocks_of(p):
         columns = to_numpy(columns_of(design, which)).astype(float)
         squares[which] = np.sum(columns**2, axis=0)
         sizes[which] = np.max(np.abs(columns), axis=0)

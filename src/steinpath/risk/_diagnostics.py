@@ -30,10 +30,8 @@ from steinpath.risk._methods import noise_near
 if TYPE_CHECKING:
     from steinpath.risk._risk import Risk
 
-# Maximum number of iterations whose movement is compared with that of the selected one.
-_TIMES = 24
-# Maximum number of entries of dual iterates that are fetched from other processes.
-_MOST_FETCHED = 2**26
+# Iterations whose movement is compared, and entries of duals fetched from other processes, at most.
+_TIMES, _MOST_FETCHED = 24, 2**26
 
 
 # ------------------------------------------------------------------------------------------------
@@ -91,9 +89,8 @@ def projection_boundary(evidence: Evidence) -> Diagnostic | None:
     """Check whether the dual of the square-root loss stays at the boundary of its projection.
 
     The paper assumes that the norm of the projected point stays away from 1, where the derivative
-    jumps. Passing through once is harmless. If a tenth of the iterations from half to twice the
-    selected one are within a thousandth of it, the residuals have vanished and the path stays
-    there.
+    jumps. Passing through once is harmless; if a tenth of the iterations near the selected one are
+    within a thousandth of it, the residuals have vanished and the path stays there.
     """
     path, maps = evidence.path, evidence.path.maps
     if not evidence.corrected or not isinstance(maps, ProximalMaps):
@@ -148,8 +145,7 @@ def movement(evidence: Evidence) -> Diagnostic | None:
     """Check whether the risk changes by more than the movement of the iterates allows.
 
     Between two iterates the risk cannot change by more than ``E|xᵀ(b - b')|`` under absolute loss,
-    and correspondingly under others. A larger change, between the selected iteration and those from
-    half to twice as many, is Monte Carlo error or noise of the correction.
+    and correspondingly under others. A larger change is noise of the correction.
     """
     risk, path, selected = evidence.risk, evidence.path, evidence.selected
     if not evidence.corrected or not isinstance(risk.criterion, Criterion):
@@ -202,9 +198,8 @@ def monte_carlo_error(evidence: Evidence) -> Diagnostic | None:
 def audited_difference(evidence: Evidence) -> Diagnostic | None:
     """Check whether the audited rows agree with the estimate.
 
-    Both are root mean squares over the iterations from half to twice the selected one. A difference
-    is significant beyond three and a half of its standard errors, and relevant beyond two standard
-    errors of the estimate.
+    A difference is significant beyond three and a half of its standard errors, and relevant beyond
+    two standard errors of the estimate, near the selected iteration.
     """
     audit, selected = evidence.risk.audit, evidence.selected
     if audit is None:
@@ -221,10 +216,6 @@ def audited_difference(evidence: Evidence) -> Diagnostic | None:
     )
     return Diagnostic("audit", size, 3.5, message)
 
-
-# ------------------------------------------------------------------------------------------------
-# All checks
-# ------------------------------------------------------------------------------------------------
 
 #: All checks, in the order in which they are reported.
 CHECKS: tuple[Callable[[Evidence], Diagnostic | None], ...] = (
@@ -246,10 +237,7 @@ CHECKS: tuple[Callable[[Evidence], Diagnostic | None], ...] = (
 
 
 def diagnose(risk: Risk, at: int | None = None) -> tuple[Diagnostic, ...]:
-    """Run all checks that apply to an estimate, near the selected iteration ``at``.
-
-    By default that is the one with the smallest estimated risk.
-    """
+    """Run all checks that apply to an estimate, near iteration ``at``: by default the best one."""
     evidence, diagnostics = Evidence(risk, at), []
     for check in CHECKS:
         with contextlib.suppress(NotImplementedError):  # designs without row norms
@@ -258,6 +246,3 @@ def diagnose(risk: Risk, at: int | None = None) -> tuple[Diagnostic, ...]:
                 meaning = (check.__doc__ or "").split("\n")[0]
                 diagnostics.append(replace(diagnostic, meaning=meaning))
     return tuple(diagnostics)
-
-
-__all__ = ["CHECKS", "Diagnostic", "Evidence", "diagnose"]

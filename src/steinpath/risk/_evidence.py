@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 
 # Number of rows that are compared with all others, and maximum number of comparisons.
 _COMPARED, _COMPARISONS = 128, 2**23
-# Size of X up to which its columns are examined one by one.
-_MOST_ENTRIES = 4 * _COMPARISONS
-# Columns that are examined together.
-_BLOCK = 128
+# Size of X up to which its columns are examined one by one, and the number examined together.
+_MOST_ENTRIES, _BLOCK = 4 * _COMPARISONS, 128
 # Columns count as correlated above this; maximum numbers of rows and of columns examined.
 _CORRELATED, _FOR_CORRELATIONS, _MOST_CORRELATED = 0.2, 500, 1000
 
@@ -60,15 +58,14 @@ class Evidence:
 
     def __init__(self, risk: Risk, at: int | None = None):
         self.risk, self.path = risk, risk.path
-        #: Selected iteration.
         self.selected = risk.best_iter if at is None else at
-        #: Other plausible selections: the iterations from half to twice the selected one.
+        # other plausible selections: the iterations from half to twice the selected one
         self.near = slice(self.selected // 2, min(2 * self.selected, self.path.n_iter) + 1)
-        #: Whether X is small enough to examine its columns one by one.
+        # whether X is small enough to examine its columns one by one
         self.is_readable = self.path.n_samples * self.path.n_features <= _MOST_ENTRIES
-        #: Whether the estimate relies on the theory, unlike methods that leave rows out.
+        # whether the estimate relies on the theory, unlike methods that leave rows out
         self.corrected = risk.method not in ("loo", "folds")
-        #: Remedy for a correction that may be wrong.
+        # remedy for a correction that may be wrong
         self.advice = (
             "check and correct it with audit=32, or use method='loo'"
             if risk.audit is None
@@ -183,10 +180,7 @@ class Evidence:
 
     @property
     def own_effect(self) -> float:
-        """Relative reduction of a row's error by its presence in the training data.
-
-        This is the correction. A duplicate of the row would reduce it by about as much.
-        """
+        """Relative correction: how much a row, or a duplicate of it, reduces its own error."""
         if self.risk.centered:  # the values are differences and give no scale
             return math.inf
         value, train = (float(x[self.selected]) for x in (self.risk.values, self.risk.train))
@@ -250,21 +244,20 @@ def _parts(design: Design, order: np.ndarray) -> list[int]:
     The most correlated ones are merged first, as long as no part has more than half of them.
     """
     kept = order[np.linspace(0, len(order) - 1, min(len(order), _FOR_CORRELATIONS)).astype(int)]
-    columns, labels, count = [], [], 0
+    columns, sizes, few = [], [], design.shape[1] <= _MOST_CORRELATED
     for X, groups in blocks_of_columns(design):
-        for group in groups:
-            if design.shape[1] <= _MOST_CORRELATED:
-                columns.append(X[kept][:, group])
-            labels += [count] * len(group)
-            count += 1
+        sizes += [len(group) for group in groups]
+        if few:
+            columns.append(X[kept])
+    count = len(sizes)
     part = list(range(count))
-    if design.shape[1] > _MOST_CORRELATED or count < 3:
+    if not few or count < 3:
         return part
     units = np.hstack(columns)
     units -= units.mean(axis=0)
     lengths = np.linalg.norm(units, axis=0)
     units /= np.where(lengths > 1e-9 * lengths.max(initial=0), lengths, np.inf)
-    starts = np.flatnonzero(np.diff(labels, prepend=-1))
+    starts = np.cumsum([0, *sizes[:-1]])
     correlations = np.abs(units.T @ units)
     for axis in (0, 1):
         correlations = np.maximum.reduceat(correlations, starts, axis=axis)

@@ -17,7 +17,8 @@ from steinpath._support.validation import check_count
 from steinpath.engine._path import Path
 from steinpath.problem._scoring import PerObservation, observation_losses
 from steinpath.risk._audit import Audit
-from steinpath.risk._diagnostics import Diagnostic, diagnose
+from steinpath.risk._diagnostics import diagnose
+from steinpath.risk._evidence import Diagnostic
 from steinpath.risk._held_out import HeldOut, Interactions, RowSample
 from steinpath.risk._methods import Estimate, Predictions
 from steinpath.risk._splits import Splits

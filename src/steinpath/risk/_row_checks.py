@@ -24,10 +24,8 @@ from steinpath.risk._evidence import Diagnostic, Evidence, blocks_of_columns
 _EFFECT = 0.1
 # Share of rows that may have near-duplicates, and the maximum number of these for a row.
 _FEW_DUPLICATES, _MOST_DUPLICATES = 0.2, 8
-# Standard errors beyond which residuals of neighbours agree too often.
-_AGREE_IN_ORDER = 4.0
-# Minimum number of pairs of rows for a test of agreement.
-_PAIRS = 20
+# Standard errors beyond which neighbours agree too often, and the minimum number of pairs.
+_AGREE_IN_ORDER, _PAIRS = 4.0, 20
 _LEAVE_OUT_GROUPS = "use {groups} to leave out whole groups"
 _LEAVE_OUT_LATER = "use {cv} to predict later rows from earlier ones"
 
@@ -37,11 +35,10 @@ def near_duplicates(evidence: Evidence) -> Diagnostic | None:
 
     A row is close to another one if their cosine is above one half, and above the largest value
     expected by chance. The share of such rows among rows reassembled from parts of others is
-    subtracted. In addition, one of three conditions must hold: up to eight rows are three times as
-    close as any other; residuals of the closest rows agree in sign beyond chance; or the fit is so
-    flexible that its residuals are not informative. Finally the effect must be relevant: leaving
-    the close rows out as well could raise the estimate by a tenth. Exact duplicates, of X and of a
-    y with many values, always count. Rows of one group are not compared.
+    subtracted. In addition, up to eight rows are three times as close as any other, or residuals of
+    the closest rows agree in sign beyond chance, or the fit is so flexible that its residuals are
+    not informative; and leaving the close rows out as well could raise the estimate by a tenth.
+    Exact duplicates, of X and of a y with many values, always count.
     """
     if evidence.risk.splits is not None:
         return None
@@ -54,7 +51,10 @@ def near_duplicates(evidence: Evidence) -> Diagnostic | None:
     if share > _FEW_DUPLICATES:
         shuffled = evidence.shuffled_cosines
         expected = np.zeros((1, 1)) if shuffled is None else shuffled
-        agree = _agreement_of_the_nearest(evidence, limit) > 3  # standard errors
+        near = np.flatnonzero(cosines.max(axis=1) > limit)
+        pairs = np.sort([evidence.rows[near], cosines[near].argmax(axis=1)], axis=0)
+        first, second = np.unique(pairs, axis=1)
+        agree = _agreement(evidence.signs[first] * evidence.signs[second])[0] > 3  # standard errors
         informative = agree or evidence.own_effect > 0.3
         excess, weight = max(
             tuple(_close(cosines, limit, apart) - _close(expected, limit, apart))
@@ -62,7 +62,11 @@ def near_duplicates(evidence: Evidence) -> Diagnostic | None:
         )
         effect = evidence.own_effect * weight if weight > 0 else 0.0
         value = excess if effect > _EFFECT else min(excess, _FEW_DUPLICATES)
-        value = float(max(value, _share_of_copies(evidence), 0.0))
+        response = to_numpy(evidence.path.response)
+        equal = response[evidence.rows, None] == response
+        if equal.mean() <= 0.05:  # of a y with many values
+            value = max(value, np.mean(np.any(equal & (cosines > 1 - 1e-6), axis=1)))
+        value = float(max(value, 0.0))
     message = Message(
         f"{share:.0%} of the rows of X have a near-duplicate (cosine above "
         f"{limit:.{2 if limit < 0.99 else 4}f}), more than independent rows would"
@@ -75,10 +79,9 @@ def near_duplicates(evidence: Evidence) -> Diagnostic | None:
 
 
 def _close(cosines: np.ndarray, limit: float, apart: bool) -> np.ndarray:
-    """Return the share of rows with close ones, and their mean similarity to these.
+    """Return the share of rows with close ones, and their mean similarity to up to eight of these.
 
-    Up to eight close rows count, each by its squared cosine. With ``apart``, they must also be much
-    closer than all others.
+    With ``apart``, these must also be much closer than all others.
     """
     nearest = -np.sort(-cosines, axis=1)[:, : _MOST_DUPLICATES + 1]
     close = nearest > limit
@@ -95,24 +98,6 @@ def _by(effect: float) -> str:
     return f" (by about {effect:.0%})" if effect < 1 else ""
 
 
-def _share_of_copies(evidence: Evidence) -> float:
-    """Return the share of duplicated rows, response included; 0 if many responses are equal."""
-    response, cosines = to_numpy(evidence.path.response), evidence.cosines
-    equal = response[evidence.rows, None] == response
-    if equal.mean() > 0.05:
-        return 0.0
-    return float(np.mean(np.any(equal & (cosines > 1 - 1e-6), axis=1)))
-
-
-def _agreement_of_the_nearest(evidence: Evidence, limit: float) -> float:
-    """Return how often residuals of the closest rows agree in sign, in standard errors."""
-    cosines, rows = evidence.cosines, evidence.rows
-    near = np.flatnonzero(cosines.max(axis=1) > limit)
-    pairs = np.sort([rows[near], cosines[near].argmax(axis=1)], axis=0)
-    first, second = np.unique(pairs, axis=1)
-    return _agreement(evidence.signs[first] * evidence.signs[second])[0]
-
-
 def _agreement(products: np.ndarray) -> tuple[float, int]:
     """Return the sum of products of signs over its standard error, and their number."""
     count = int(np.count_nonzero(products))
@@ -123,10 +108,9 @@ def serial_rows(evidence: Evidence) -> Diagnostic | None:
     """Check whether rows are similar to the preceding ones, as in a time series.
 
     For independent rows the mean cosine of neighbours equals that of any two rows, up to
-    ``1 / √(m k)`` for m of them in k dimensions; four of these are significant. Below 0.2 the
-    effect is small. Rows sorted by a column are also similar to their neighbours, but, apart from
-    that column, no more than to rows slightly further away. Finally the effect must be relevant:
-    leaving the neighbours out as well could raise the estimate by a tenth.
+    ``1 / √(m k)`` for m of them in k dimensions; four of these are significant, and 0.2 relevant if
+    leaving the neighbours out as well could raise the estimate by a tenth. Rows sorted by a column
+    are no more similar to neighbours, apart from it, than to rows slightly further away.
     """
     if evidence.risk.splits is not None:
         return None
@@ -160,11 +144,10 @@ def serial_rows(evidence: Evidence) -> Diagnostic | None:
 def serial_residuals(evidence: Evidence) -> Diagnostic | None:
     """Check whether residuals of neighbouring rows agree in sign, as in a time series.
 
-    Signs of independent residuals agree with probability one half, whatever their distribution: the
-    agreement of n - 1 pairs has standard error ``1 / √(n - 1)``, and four of these are significant.
-    In a file sorted by the target or by a feature they have a trend. Neighbours must then also be
-    more similar than rows slightly further away, and if sorted by the target, their predictions as
-    well.
+    Signs of independent residuals agree with probability one half: the agreement of n - 1 pairs has
+    standard error ``1 / √(n - 1)``, and four of these are significant. In a file sorted by the
+    target or by a feature they have a trend. Neighbours must then also be more similar than rows
+    slightly further away, and if sorted by the target, their predictions as well.
     """
     if evidence.risk.splits is not None:
         return None
@@ -222,27 +205,21 @@ def _is_sorted(values: np.ndarray) -> bool:
 def _in_pieces(values: np.ndarray) -> bool:
     """Whether values are sorted in one or a few pieces, or the most frequent value is in one run.
 
-    Values in pieces have few turning points. A random walk has three quarters of those in random
-    order.
+    They have few turning points then; a random walk has three quarters of those in random order.
     """
     distinct, counts = np.unique(values, return_counts=True)
     if _is_sorted(values) or _is_sorted(values == distinct[counts.argmax()]):
         return True
-    shuffled = np.random.default_rng(0).permutation(values)
-    return _turning_points(values) < 0.6 * _turning_points(shuffled)
-
-
-def _turning_points(values: np.ndarray) -> int:
-    steps = np.sign(np.diff(values))
-    return int(np.count_nonzero(steps[1:] * steps[:-1] < 0))
+    steps = np.sign(np.diff([values, np.random.default_rng(0).permutation(values)]))
+    turning_points = np.count_nonzero(steps[:, 1:] * steps[:, :-1] < 0, axis=1)
+    return bool(turning_points[0] < 0.6 * turning_points[1])
 
 
 def _local_likeness(blocks: Iterable[np.ndarray]) -> float:
     """Return how often rows are closer to neighbours than to rows ten apart, in standard errors.
 
-    Each row is compared with the mean of the two on either side of it, so that a trend cancels. For
-    independent rows both are equally likely; comparisons overlap, which increases the standard
-    error by at most a quarter.
+    Each row is compared with the mean of the two on either side of it, so that a trend cancels.
+    Comparisons overlap, which increases the standard error by at most a quarter.
     """
     near, far = np.zeros(1), np.zeros(1)
     for X in blocks:
@@ -259,11 +236,10 @@ def row_norms(evidence: Evidence) -> Diagnostic | None:
     """Check whether row norms vary widely; the plain correction is the same for all rows.
 
     The squared norms of Gaussian rows vary by ``2 / k`` in k effective dimensions, relative to
-    their mean. An excess of a quarter corresponds to a multivariate Student t distribution with 12
-    degrees of freedom or fewer, for which the plain estimate is biased by several percent. With
-    ``row_scale``, they may vary by two before a few rows dominate so much that no standard error is
-    valid; or by more if the correction is a small part of the estimate and an audit of all rows
-    agrees with it.
+    their mean. An excess of a quarter is that of a multivariate t distribution with 12 degrees of
+    freedom, for which the plain estimate is biased by several percent. With ``row_scale``, beyond
+    two a few rows dominate so much that no standard error is valid, unless the correction is a
+    small part of the estimate and an audit of all rows agrees with it.
     """
     squares, scaled = evidence.row_squares, evidence.risk.row_scale is not None
     if not evidence.corrected or not squares.any():

@@ -12,7 +12,7 @@ from steinpath.app.fitted import FitIntervals, Fitted, Interval, Ranked
 from steinpath.app.report.build import Coefficient, Result, build_content, figure, plus_minus
 from steinpath.estimators._encoder import ColumnSummary
 from steinpath.plots import QUANTILES
-from steinpath.risk._diagnostics import Diagnostic
+from steinpath.risk._evidence import Diagnostic
 
 ASSUMPTIONS = (
     "The rows are drawn independently of each other from one population.",

@@ -17,7 +17,7 @@ from steinpath.app.fitted import Ranked
 from steinpath.app.report import build
 from steinpath.app.report.build import Coefficient, Scale, figure, plus_minus, render, short
 from steinpath.estimators._encoder import ColumnSummary
-from steinpath.risk._diagnostics import Diagnostic
+from steinpath.risk._evidence import Diagnostic
 
 EVIL = "<script>alert(1)</script>"
 WORSE = "\"'><img onerror=alert(1)>&amp;</script><!--\u2028\u2029]]>"
