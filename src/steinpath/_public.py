@@ -1,5 +1,6 @@
 """Public names of `steinpath`, imported when the first of them is used."""
 
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
@@ -139,26 +140,18 @@ __all__ = [
 ]
 
 
+# What few programs need, or what depends on everything else, is imported on first use.
+_LATER = {
+    "RiskPathDisplay": "steinpath.plots",
+    "load_model": "steinpath.app.models",
+    "report": "steinpath.app.report.build",
+    "save_model": "steinpath.app.models",
+}
+
+
 def __getattr__(name: str) -> Any:
-    # what few programs need, or what depends on everything else, is imported on first use
-    if name == "distributed":
-        import steinpath.distributed as distributed
-
-        return distributed
-    if name == "simulate":
-        import steinpath.simulate as simulate
-
-        return simulate
-    if name == "RiskPathDisplay":
-        from steinpath.plots import RiskPathDisplay
-
-        return RiskPathDisplay
-    if name in ("load_model", "save_model"):
-        from steinpath.app import models
-
-        return getattr(models, name)
-    if name == "report":
-        from steinpath.app.report.build import report
-
-        return report
+    if name in ("distributed", "simulate"):
+        return import_module(f"steinpath.{name}")
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -748,10 +748,12 @@ def added_up(encoder, data, ends):
     found |= {name: again[name] for name in mixed}
     for name, facts in found.items():
         if facts.low is not None and facts.middle is None:
-            values = [encoder._facts(block) for _, block in blocks]
-            reads = [read for parts in values for other, _, read in parts if other == name]
-            present = np.concatenate([read.data[~read.gaps] for read in reads if read.kind])
-            found[name] = replace(facts, middle=middle_of(present))
+            present = []
+            for _, block in blocks:
+                encoder.facts(block, contents=(contents := {}))
+                if contents[name].kind:
+                    present.append(contents[name].data[~contents[name].gaps])
+            found[name] = replace(facts, middle=middle_of(np.concatenate(present)))
     return found
 
 

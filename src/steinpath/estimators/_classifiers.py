@@ -228,10 +228,6 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         weighted: Loss = loss if weight is None else replace(loss, class_weight=weight)
         return weighted
 
-    def _has_probabilities(self) -> bool:
-        """Whether decision values are log-odds."""
-        return isinstance(super()._loss(), Logistic)  # type: ignore[safe-super]
-
     def _model(self, coef: Array, intercept: Any) -> dict[str, Any]:
         # the intercept has the precision of X, since labels have none
         return {"coef_": coef[None, :], "intercept_": like(intercept, coef)[None]}
@@ -280,12 +276,13 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         return np.asarray(self.classes_[to_numpy(which)])
 
     def _check_logistic(self) -> bool:
-        if not self._has_probabilities():
-            raise AttributeError(
-                f"{type(self).__name__} predicts probabilities only with the logistic loss; use "
-                "decision_function, or sklearn.calibration.CalibratedClassifierCV"
-            )
-        return True
+        """Refuse losses whose decision values are not log-odds."""
+        if isinstance(super()._loss(), Logistic):  # type: ignore[safe-super]
+            return True
+        raise AttributeError(
+            f"{type(self).__name__} predicts probabilities only with the logistic loss; use "
+            "decision_function, or sklearn.calibration.CalibratedClassifierCV"
+        )
 
     @available_if(_check_logistic)  # type: ignore[untyped-decorator]
     @of_features

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -166,10 +166,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         ndarray of shape (n, p)
             The features.
         """
-        read = self._facts(_filled_table(X), rows=rows)
-        contents = {name: (facts, values) for name, facts, values in read}
-        self.fit_facts(list(contents), {name: facts for name, (facts, _) in contents.items()})
-        return self._encode((column, contents[column.name][1]) for column in self.columns_)[0]
+        contents = dict[str, ReadColumn]()
+        facts = self.facts(_filled_table(X), rows=rows, contents=contents)
+        self.fit_facts(list(facts), facts)
+        return self._encode((column, contents[column.name]) for column in self.columns_)[0]
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the features of rows.
@@ -238,15 +238,35 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return list(accumulate(counts, initial=0))
 
     def facts(
-        self, X: Any, start: int = 0, as_text: Collection[str] = (), rows: Any = None
+        self,
+        X: Any,
+        start: int = 0,
+        as_text: Collection[str] = (),
+        rows: Any = None,
+        contents: dict[str, ReadColumn] | None = None,
     ) -> dict[str, Facts]:
         """Return facts about the columns of a block of rows, which add up over blocks.
 
         `start` is the number of rows before, `as_text` the columns of which other blocks are of
-        another type (facts of kind "?"), to be kept as texts; `rows` as for `fit_transform`.
+        another type (facts of kind "?"), to be kept as texts; `rows` as for `fit_transform`. The
+        columns that are not dropped are added to `contents`.
         """
-        read = self._facts(cells.as_arrow(X), start, as_text, rows)
-        return {name: facts for name, facts, _ in read}
+        table, known = cells.as_arrow(X), dict[str, Facts]()
+        how, categories, drop = self._format, self._texts("categories"), self._texts("drop")
+        refuse_unknown(table.column_names, (*drop, *categories))
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            if name in drop:  # only its missing values are counted
+                gaps = np.asarray(column.is_null(nan_is_null=True))
+                if cells.is_text(column.type):
+                    gaps = cells.read_column(name, column, how, as_labels=True).gaps
+                known[name] = Facts("", len(column), int(gaps.sum()))
+                continue
+            category = name in categories or cells.is_dictionary(column.type)
+            read = cells.read_column(name, column, how, category or name in as_text or None, start)
+            known[name] = columns.facts_of(name, read, how, category, start, rows)
+            if contents is not None:
+                contents[name] = read
+        return known
 
     def fit_facts(self, names: Sequence[str], facts: Mapping[str, Facts]) -> TableEncoder:
         """Fit from the facts about all rows. The `middle` of several blocks must be filled in."""
@@ -256,13 +276,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if both := sorted({*drop} & {*keep}):
             raise DataError(f"{both[0]!r} cannot be both dropped and kept")
         seen = {name: facts[name] for name in names if name not in (*drop, *categories)}
-        notes = [
-            Message(
-                "in column {name!r}, {value!r:.60} is a negative number", name=name, value=value
-            )
-            for name, value in ((name, known.negative) for name, known in seen.items())
-            if value
-        ]
+        said = "in column {name!r}, {value!r:.60} is a negative number"
+        negative = {name: known.negative for name, known in seen.items() if known.negative}
+        notes = [Message(said, name=name, value=value) for name, value in negative.items()]
         notes += as_notes(columns.remarks_about(seen))
         used, summary, dropped = list[Column](), list[ColumnSummary](), list[Remark]()
         for position, name in enumerate(names):
@@ -360,23 +376,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         right = right and (parameter != "na" or all(isinstance(text, str) for text in given))
         require(right, parameter, "be a list of strings", given)
         return [str(text) for text in given]
-
-    def _facts(
-        self, table: Any, start: int = 0, as_text: Collection[str] = (), rows: Any = None
-    ) -> Iterator[tuple[str, Facts, ReadColumn]]:
-        """Read all columns, one by one."""
-        how, categories, drop = self._format, self._texts("categories"), self._texts("drop")
-        refuse_unknown(table.column_names, (*drop, *categories))
-        for name, column in zip(table.column_names, table.columns, strict=True):
-            if name in drop:  # only its missing values are counted
-                read = ReadColumn("f", np.where(column.is_null(nan_is_null=True), np.nan, 0.0))
-                if cells.is_text(column.type):
-                    read = cells.read_column(name, column, how, as_labels=True)
-                yield name, Facts("", len(column), int(read.gaps.sum())), read
-                continue
-            category = name in categories or cells.is_dictionary(column.type)
-            read = cells.read_column(name, column, how, category or name in as_text or None, start)
-            yield name, columns.facts_of(name, read, how, category, start, rows), read
 
     def _encode(
         self, used: Iterable[tuple[Column, ReadColumn]]
