@@ -26,7 +26,7 @@ from steinpath.problem._scoring import observation_losses
 from steinpath.risk._held_out import HeldOut, RowSample
 from steinpath.risk._leave_out import LeftOutModels, models_without
 from steinpath.risk._methods import SMALL, TALL, n_folds
-from steinpath.risk._nested import Cells, InnerRuns, NestedSelection, SelectionRule
+from steinpath.risk._nested import InnerRuns, NestedSelection, SelectionRule, cells_of
 from steinpath.risk._options import RiskOptions
 from steinpath.risk._risk import Risk, compare_risks
 from steinpath.risk._splits import Splits, make_splits
@@ -177,7 +177,6 @@ def risk_after_choice(
 ) -> ChosenRisk:
     """Estimate the risk of the selected penalty and iteration ``best``, adjusted for selection.
 
-    The options have the groups and splits of these rows. Nested folds are run if that is allowed.
     If some rows are not local, the result has predictions and losses of the local rows.
     """
     rng, groups = np.random.default_rng([seed, 1]), options.groups
@@ -233,9 +232,8 @@ def _with_choices(
 ) -> tuple[Splits, tuple[tuple[int, int], ...]]:
     """Return the splits that can be tested, and their selections.
 
-    A split without a selection of its own, such as the first of a time series, tests nothing.
-    Neither does a split (other than a fold) that trains on so few rows that its model is not
-    representative of the final one.
+    A split without a selection, such as the first of a time series, tests nothing, nor does one
+    (other than a fold) that trains on so few rows that its model is not like the final one.
     """
     made = {k: choice for k, choice in enumerate(choices) if choice is not None}
     if not splits.complete:
@@ -281,9 +279,10 @@ def _plan(
         count = min(count, options.units(n))
         splits = make_splits(batch, options.cv, options.groups, count, rng)
         runs = None
-        if not (n > _MANY_ROWS and n >= TALL * p) and _is_simple(splits):
+        nestable = splits.n_splits <= _MOST_SPLITS and not (n > _MANY_ROWS and n >= TALL * p)
+        if nestable and len(cells_of(splits)[0].train) <= _MOST_CELLS:
             runs = InnerRuns.of(splits)
-        affordable = 0 if runs is None or not runs.of_pair else room // runs.n_runs
+        affordable = 0 if runs is None or not runs.of_pair else room // runs.train.shape[1]
         members = np.sort(order[: max(affordable, fewest)])
         plans.append((splits, members, runs if affordable >= fewest else None))
         if affordable >= fewest:
@@ -314,11 +313,6 @@ def _room(batch: Batch, risks: Sequence[Risk], options: RiskOptions) -> int:
     steps = (len(risks) * (1 + folds) + _CAREFUL) * (risks[0].path.n_iter + 1)
     steps *= _FOR_FEW if batch.n_samples <= _FEW_ROWS else 1
     return int(max(steps, timings.TENTHS_OF_A_SECOND // work_of_a_step(batch)))
-
-
-def _is_simple(splits: Splits) -> bool:
-    """Whether there are few splits, and few sets of rows that they treat alike."""
-    return splits.n_splits <= _MOST_SPLITS and len(Cells.of(splits).sizes) <= _MOST_CELLS
 
 
 def _iterate(risk: Risk, selection_rule: SelectionRule) -> int:
@@ -407,8 +401,7 @@ def _unit_losses(
     """Return estimated losses (L, T, units) of rows or groups, and the sizes of the units.
 
     Corrections of a risk are added to each of its losses, so that the means agree. If some rows are
-    not local, the losses are those of the local rows, the indices of their units are returned, and
-    the sizes are those of all units.
+    not local, the losses are those of local units, whose indices are returned as well.
     """
     first = risks[0]
     design = first.path.design

@@ -368,9 +368,8 @@ def estimate_together(
 ) -> list[Risk]:
     """Estimate the risks of all paths of a batch together, without audits.
 
-    "compressed" propagates the tangents of all paths in one pass. "folds", for paths that differ in
-    their penalties only, adds its runs to one batch, which may extend earlier ones. With "auto",
-    each path has the cheapest method, and those with "compressed" share one pass.
+    "folds" is for paths that differ in their penalties only, and may extend earlier ``runs``. With
+    "auto", each path has the cheapest method; those with "compressed" share one pass.
     """
     resolved = options.but(audit=0).resolved(batch, rngs)
     methods = [options.method] * len(batch)

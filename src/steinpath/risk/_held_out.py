@@ -45,11 +45,7 @@ _PAIRS = 32
 
 @dataclass(frozen=True, eq=False)
 class RowSample:
-    """Rows over which values of shape (T, rows) are averaged; see `of`.
-
-    All means over rows and their standard errors are computed here, whether all rows are local or
-    only some of them.
-    """
+    """Rows, all of them local or only some, over which values of shape (T, rows) are averaged."""
 
     #: Sum of the counts of all rows.
     total: float
@@ -75,11 +71,7 @@ class RowSample:
         groups: np.ndarray | None = None,
         population: int | None = None,
     ) -> RowSample:
-        """Return a sample of rows.
-
-        ``counts`` are their numbers of tests, or weights; values are then sums over the tests.
-        Rows of the same group are dependent.
-        """
+        """Return a sample of rows; values are sums over their ``counts`` of tests, or weights."""
         total = n_rows if counts is None else float(counts.sum())
         units, n_groups = n_rows if counts is None else np.count_nonzero(counts), 0
         if groups is not None:
@@ -159,28 +151,17 @@ class RowSample:
 
 
 class HeldOut(NamedTuple):
-    """Rows that were predicted by runs without them.
-
-    Attributes
-    ----------
-    rows : ndarray of int of shape (m,)
-    predictions : Array of shape (T, m)
-        Minus the level of y. Of the local rows only, if `sample` is local to a design.
-    sample : RowSample
-        The sample of these rows.
-    losses : Array of shape (T, m) or None
-        Sums over the tests of each row, where they are tested repeatedly.
-    optimism : Array of shape (T,) or float
-        Added to mean losses: Burman's correction for training on fewer rows.
-    interactions : Interactions or None
-        Dependence between the losses, if rows were left out one at a time.
-    """
+    """Rows that were predicted by runs without them."""
 
     rows: np.ndarray
+    #: Minus the level of y, of shape (T, m); of local rows only, if `sample` is local to a design.
     predictions: Array
     sample: RowSample
+    #: Sums over the tests of each row, of shape (T, m), where they are tested repeatedly.
     losses: Array | None = None
+    #: Added to mean losses, of shape (T,) or 0: Burman's correction for training on fewer rows.
     optimism: Array = 0.0
+    #: Dependence between the losses, if rows were left out one at a time.
     interactions: Interactions | None = None
 
     @property
@@ -213,11 +194,7 @@ class Interactions:
         alone: Array,
         together: Array,
     ) -> Interactions:
-        """Compare the losses of rows that are left out alone and in pairs.
-
-        ``alone`` and ``together``, of shape (n_iter + 1, q, 2), are predictions of each row by the
-        run that leaves it out, and by the run that leaves out both.
-        """
+        """Compare predictions (n_iter + 1, q, 2) of rows left out ``alone`` and in pairs."""
         xp, rows = namespace(alone), np.reshape(pairs, (-1,))
         blocks = [xp.reshape(x, (x.shape[0], len(rows))) for x in (alone, together)]
         criterion = for_differences(criterion, blocks[0])
@@ -282,10 +259,7 @@ def losses_of(
     predictions: Array,
     local: bool = False,
 ) -> Array:
-    """Return the losses of predictions (T, m) of some rows, without repetitions.
-
-    If ``local``, predictions and losses are those of the local rows among them.
-    """
+    """Return the losses of predictions (T, m) of distinct rows, or of the local rows among them."""
     y, design = path.response, path.design
     others = path.products_at(slice(0, predictions.shape[0]))
     which, where = design.places(rows)

@@ -27,11 +27,9 @@ from steinpath._support.arrays import (
 )
 from steinpath._support.printing import with_error
 from steinpath._support.validation import check_flag, check_instance, check_rng, shown
-from steinpath.algorithms._base import Maps
 from steinpath.design._base import Design
 from steinpath.design._transformed import InterceptDesign
 from steinpath.engine._batch import Batch, at_a_time
-from steinpath.engine._data import RunData
 from steinpath.engine._loop import iterates
 from steinpath.engine._path import Path
 from steinpath.problem._scoring import (
@@ -58,19 +56,17 @@ def predictions_without(
 ) -> Iterator[Array]:
     """Rerun paths that differ only in their penalties without the rows in columns (n, K).
 
-    Each run equals one on the kept rows alone: columns are centred by them, and they determine the
-    initial intercept. The step sizes are those of the batch, reduced where they would not be stable
-    on a part of its rows. ``count`` are the sample sizes in the scaling of loss and steps, all rows
-    by default; ``design`` may be that of the batch in another precision.
-
-    Yields, for as long as requested, predictions (n, members * K) minus the level of y at each
-    iteration from 0 on, for all (local) rows including those left out.
+    Each run equals one on the kept rows alone, with the step sizes of the batch, reduced where they
+    would not be stable on a part of its rows. ``count`` are the sample sizes in the scaling of loss
+    and steps, all rows by default; ``design`` may be that of the batch in another precision.
+    Yields predictions (n, members * K) of all local rows, minus the level of y, from iteration 0.
     """
-    members, dtype = len(batch), batch.data.response.dtype
+    members, width, dtype = len(batch), left_out.shape[1], batch.data.response.dtype
     # without any row there is nothing to fit or to centre by: everything stays at its initial value
     nothing = left_out.all(axis=0)
-    maps, runs = _runs_without(batch, left_out & ~nothing, count, design)
-    width, xp = left_out.shape[1], namespace(runs.y)
+    data = batch.data if design is None else replace(batch.data, design=design)
+    runs = data.without(left_out & ~nothing, _common(count), members)
+    maps, xp = batch.maps.for_rows(runs.rows, width), namespace(runs.y)
     unmoved = like(np.tile(nothing, members), batch.data.response) > 0
     del batch  # its states may take much memory, while these runs may take long
     for _, fitted in iterates(maps, runs, members * width):
@@ -79,21 +75,9 @@ def predictions_without(
         yield xp.where(unmoved, 0 * predictions, predictions) if nothing.any() else predictions
 
 
-def _runs_without(
-    batch: Batch,
-    left_out: np.ndarray,
-    count: Any = None,
-    design: Design | None = None,
-    one_each: bool = False,
-) -> tuple[Maps, RunData]:
-    """Return the maps and the data of reruns: all of them for each path, or one each."""
-    data, members = batch.data, 1 if one_each else len(batch)
-    if design is not None:
-        data = replace(data, design=design)
-    if isinstance(count, np.ndarray) and np.all(count == count[0]):
-        count = int(count[0])
-    runs = data.without(left_out, count, members)
-    return batch.maps.for_rows(runs.rows, 1 if one_each else left_out.shape[1]), runs
+def _common(count: np.ndarray | None) -> Any:
+    """Return sample sizes as one number if they are equal."""
+    return int(count[0]) if count is not None and np.all(count == count[0]) else count
 
 
 class LeftOutModels(NamedTuple):
@@ -106,33 +90,32 @@ class LeftOutModels(NamedTuple):
 
 def models_without(batch: Batch, train: np.ndarray, at: Sequence[int]) -> LeftOutModels:
     """Fit each member k of the batch to the rows in column k of (n, K), up to iteration at[k]."""
-    n, p = batch.data.design.shape[0], batch.n_features
-    models = LeftOutModels(np.zeros((len(at), p)), np.zeros(len(at)), np.zeros((n, len(at))))
     width = at_a_time(batch, BLOCKS)
-    for start in range(0, len(at), width):
-        some = slice(start, start + width)
-        part = LeftOutModels(models.coef[some], models.intercept[some], models.predictions[:, some])
-        _fit_models(batch.part(list(range(len(at))[some])), train[:, some], at[some], part)
-    return models
-
-
-def _fit_models(batch: Batch, train: np.ndarray, at: Sequence[int], models: LeftOutModels) -> None:
-    """Fit some of the models and store the results."""
-    maps, runs = _runs_without(batch, ~train, train.sum(axis=0), one_each=True)
-    p, level, K = batch.n_features, float(batch.data.level[0]), len(at)
-    offsets = np.zeros(K) if runs.offset is None else to_numpy(runs.offset)
+    if len(at) > width:
+        places = [slice(start, start + width) for start in range(0, len(at), width)]
+        members = range(len(at))
+        parts = [models_without(batch.part(list(members[k])), train[:, k], at[k]) for k in places]
+        return LeftOutModels(
+            np.concatenate([part.coef for part in parts]),
+            np.concatenate([part.intercept for part in parts]),
+            np.concatenate([part.predictions for part in parts], axis=1),
+        )
+    runs = batch.data.without(~train, _common(train.sum(axis=0)))
+    maps, xp = batch.maps.for_rows(runs.rows, 1), namespace(runs.y)
+    K, intercept = len(at), np.full(len(at), float(batch.data.level[0]))
+    if runs.offset is not None:
+        intercept += to_numpy(runs.offset)
     coef, products = [runs.y] * K, [runs.y] * K  # placeholders
     for t, (b, fitted) in enumerate(islice(iterates(maps, runs, K), max(at) + 1)):
         for k in (k for k in range(K) if at[k] == t):
             coef[k], products[k] = copied(b[:, k]), copied(fitted[:, k])
     # a copy to the host synchronises with the device: copy all models at once
-    xp = namespace(runs.y)
-    every = xp.stack(coef)
-    models.coef[...] = to_numpy(every[:, :p])
-    models.intercept[...] = level + offsets
-    models.predictions[...] = to_numpy(xp.stack(products, axis=1)) + (level + offsets)
+    stacked = xp.stack(coef)
+    predictions = to_numpy(xp.stack(products, axis=1)) + intercept
     if isinstance(runs.design, InterceptDesign):
-        models.intercept[...] += to_numpy(runs.design.own_intercepts(every))
+        intercept += to_numpy(runs.design.own_intercepts(stacked))
+    coefficients = to_numpy(stacked[:, : batch.n_features]).astype(float)
+    return LeftOutModels(coefficients, intercept, predictions)
 
 
 def leave_one_out(
@@ -149,10 +132,9 @@ def leave_one_out(
 def leave_out(
     path: Path, groups: np.ndarray, design: Design | None = None, width: int = WIDTH
 ) -> Array:
-    """Return predictions of groups of rows, each by the path that leaves the whole group out.
+    """Return predictions (N + 1, m, g) of groups of rows (m, g), by paths without the whole group.
 
-    The groups are rows of an array (m, g), possibly with repetitions, and the predictions (minus
-    the level of y) have shape (N + 1, m, g). ``width`` runs advance together.
+    A group may have rows repeatedly. ``width`` runs advance together.
     """
     n, xp, batch = path.n_samples, namespace(path.y), Batch.of(path)
     result = path.design.zeros(path.n_iter + 1, *groups.shape)
@@ -241,7 +223,7 @@ class FoldRuns:
         """Run the given number of steps; the results are those of `_known`."""
         data, splits, L, K = batch.data, self.splits, len(batch), self.splits.n_splits
         y, xp, n = data.response[:, 0], namespace(data.y), data.design.shape[0]
-        own = splits.of_rows(data.design.local)
+        own = Splits(*map(data.design.local, splits))
         average = _averaging(own, y)
         shares = like(splits.test.sum(axis=0) / splits.test.sum(), y)
         counts = like(own.test.T, y)[None, ...]
@@ -389,23 +371,13 @@ def cross_validate_path(
         raise ValueError("cross_validate_path does not support a Recursion; use leave_one_out_path")
     criterion = about_level(resolve_test_loss(test_loss, path.loss), path.y, path.level)
     splits = read_splits(cv, to_numpy(path.y), groups, rng, stratify=path.loss.margin)
-    codes = _codes(path, groups)
+    codes = None if groups is None else check_groups(groups, path.n_samples)
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
         (held_out,) = cross_validate(
             Batch.of(path), criterion, splits, burman=burman, with_losses=True, groups=codes
         )
         values, stderr = held_out.sample.mean_and_error(held_out.losses)
     return Validation(values + held_out.optimism, stderr, splits.n_splits)
-
-
-def _codes(path: Path, groups: Any) -> np.ndarray | None:
-    """Return the group of each row as a number, checked."""
-    if groups is None:
-        return None
-    codes = check_groups(groups)
-    if len(codes) != path.n_samples:
-        raise ValueError(f"groups has {len(codes)} labels, but there are {path.n_samples} rows")
-    return codes
 
 
 def leave_one_out_path(path: Path, test_loss: TestLoss = None, *, groups: Any = None) -> Validation:
@@ -428,9 +400,9 @@ def leave_one_out_path(path: Path, test_loss: TestLoss = None, *, groups: Any = 
     """
     check_instance("path", path, Path, "sp.run(X, y, loss, penalty)")
     path.refuse_weights()
-    if (codes := _codes(path, groups)) is not None:
-        n_groups = int(codes.max()) + 1
-        pairs = [(codes != k, codes == k) for k in range(n_groups)]
+    if groups is not None:
+        codes = check_groups(groups, path.n_samples)
+        pairs = [(codes != k, codes == k) for k in range(int(codes.max()) + 1)]
         return cross_validate_path(path, pairs, test_loss, groups=codes)
     criterion = about_level(resolve_test_loss(test_loss, path.loss), path.y, path.level)
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead

@@ -66,10 +66,9 @@ _CACHED = 2**19
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Prediction of each row by every iterate: stored, or fitted values minus corrections.
+    """Predictions of ``path.response`` by every iterate: stored, or fitted minus corrections.
 
-    All are predictions of ``path.response``, from which the level of y has been subtracted. Without
-    corrections, their score is the training error.
+    Without corrections, their score is the training error.
     """
 
     path: Path
@@ -436,10 +435,9 @@ def split_members(batch: Batch, room: int, threads: int) -> list[list[int]]:
 
 
 def _streams(batch: Batch, n_probes: int | None) -> list[list[int]]:
-    """Return the members whose tangents advance together.
+    """Return the members whose tangents advance together: all of them on a device, to fill it.
 
-    On a device all members advance together to fill it. Otherwise adjacent members, which have
-    similar active sets, are combined as far as they fit into caches.
+    Otherwise adjacent members, with similar active sets, are combined as far as caches allow.
     """
     width = len(batch)
     if isinstance(batch, DeferredBatch):  # with room for their tangents
@@ -457,11 +455,7 @@ def _in_portions(count: int, width: int) -> list[list[int]]:
 
 
 def cheapest(options: ResolvedOptions, audited: int = 0) -> str:
-    """Select a method by its expected run time; ``audited`` rows will be left out in addition.
-
-    For the hinge loss with a penalty that selects columns it is "folds", unless leave-one-out is
-    cheaper still.
-    """
+    """Select a method by its expected run time; ``audited`` rows will be left out in addition."""
     path = options.path
     n, p, N = path.n_samples, path.n_features, path.n_iter
     if options.has_splits:
@@ -495,8 +489,7 @@ def cheapest(options: ResolvedOptions, audited: int = 0) -> str:
 def folds_pay(batch: Batch, options: RiskOptions) -> bool:
     """Whether rough folds of all paths together are cheaper than correcting them one by one.
 
-    They are if calls take more time than products, if there are many more rows than columns, and if
-    tangents are not sparse. Folds are the only option if rows must be left out together.
+    Folds are the only option if rows must be left out together.
     """
     (n, p), n_paths = batch.data.design.whole_shape, len(batch)
     if options.has_splits or n < 2:
@@ -509,18 +502,14 @@ def folds_pay(batch: Batch, options: RiskOptions) -> bool:
 
 
 def leave_out_method(batch: Batch, options: RiskOptions) -> str | None:
-    """Return the leave-out method that is better for selection than the correction, if any.
-
-    With many more rows than columns this is "folds": the held-out rows hardly matter, and unlike
-    the correction folds are robust to row norms that vary. They also respect groups and splits.
-    With fewer rows than columns, where the correction is a large extrapolation, it is "loo" if that
-    takes only seconds.
-    """
+    """Return the leave-out method that is better for selection than the correction, if any."""
     n, p = batch.data.design.whole_shape
     if n < 2 or not batch.maps.structured:
         return None
+    # with many rows the held-out ones hardly matter, and row norms that vary do no harm to folds
     if options.has_splits or n >= TALL * p:
         return "folds"
+    # with fewer rows than columns, the correction is a large extrapolation
     seconds = batch.n_iter * _seconds_without(n, p, n)
     return "loo" if n < p and seconds < _PATIENCE else None
 

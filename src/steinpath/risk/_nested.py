@@ -62,21 +62,12 @@ class SelectionRule(NamedTuple):
         return chosen, int(at[chosen])
 
 
-class Cells(NamedTuple):
-    """Sets of rows that all splits treat alike, over which losses are summed."""
-
-    of_row: np.ndarray  # (n,): the cell of each row
-    sizes: np.ndarray  # (C,): number of rows
-    train: np.ndarray  # (C, K), as `Splits.train`
-    test: np.ndarray  # (C, K), as `Splits.test`
-
-    @classmethod
-    def of(cls, splits: Splits) -> Cells:
-        """Return the cells of splits."""
-        both = np.concatenate([splits.train, splits.test], axis=1)
-        kinds, of_row = np.unique(both, axis=0, return_inverse=True)
-        of_row, K = of_row.reshape(-1), splits.n_splits
-        return cls(of_row, np.bincount(of_row), kinds[:, :K] > 0, kinds[:, K:])
+def cells_of(splits: Splits) -> tuple[Splits, np.ndarray]:
+    """Return the splits of cells, sets of rows that all splits treat alike, and each row's cell."""
+    both = np.concatenate([splits.train, splits.test], axis=1)
+    kinds, cell = np.unique(both, axis=0, return_inverse=True)
+    K = splits.n_splits
+    return Splits(kinds[:, :K] > 0, kinds[:, K:]), cell.reshape(-1)
 
 
 class InnerRuns(NamedTuple):
@@ -111,11 +102,6 @@ class InnerRuns(NamedTuple):
                 of_pair[k, j] = known[name]
         return cls(np.stack(columns, axis=1), of_pair)
 
-    @property
-    def n_runs(self) -> int:
-        """Number of runs."""
-        return int(self.train.shape[1])
-
 
 class _Tests(NamedTuple):
     """Results of J other splits on the training rows of one split."""
@@ -131,8 +117,7 @@ class _Tests(NamedTuple):
 class NestedSelection:
     """Selections among the first ``length`` iterations, without the rows on which they are tested.
 
-    `choices` are the penalty and the iteration selected without the rows of each split; None if
-    there are no rows to select by, as for the first split of a time series.
+    `choices` has a penalty and an iteration for each split; None if it has no rows to select by.
     """
 
     def __init__(
@@ -146,15 +131,52 @@ class NestedSelection:
         design: Design | None = None,
     ):
         self._splits, self._runs, self._rule = splits, runs, selection_rule
-        self._cells = Cells.of(splits)
-        self._sums = _loss_sums(batch, criterion, self._cells, runs, length, design)
+        self._cells, cell = cells_of(splits)
+        self._sizes = np.bincount(cell)
+        self._sums = self._loss_sums(batch, criterion, cell, length, design)
         self._all_tests = [self._tests(k) for k in range(splits.n_splits)]
         self.choices = [self._choose(tests) for tests in self._all_tests]
+
+    def _loss_sums(
+        self,
+        batch: Batch,
+        criterion: PerObservation,
+        cell: np.ndarray,
+        length: int,
+        design: Design | None,
+    ) -> np.ndarray:
+        """Return the sums of losses over each cell, of shape (R, C, L, length)."""
+        train, y = self._runs.train, batch.data.response[:, 0]
+        C, R = len(self._sizes), train.shape[1]
+        # a user-defined criterion may not be thread-safe
+        threads = batch.threads(R) if is_own(criterion) else 1
+        portions = split_members(batch, at_a_time(batch, R * BLOCKS), threads)
+        indicator = like(np.arange(C)[:, None] == batch.data.design.local(cell), y)
+
+        def sums(members: list[int]) -> np.ndarray:
+            runs = predictions_without(batch.part(members), ~train, train.sum(axis=0), design)
+            steps = [
+                indicator @ observation_losses(criterion, y, fitted.T).T
+                for fitted in islice(runs, length)
+            ]
+            # a copy to the host synchronises with the device: copy all steps at once
+            totals = to_numpy(namespace(y).stack(steps)).astype(float, copy=False)
+            return totals.reshape(length, C, len(members), R)
+
+        with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
+            totals = np.concatenate(in_threads(sums, portions, threads), axis=2)
+            totals = batch.data.design.over_rows(totals)
+        if not np.isfinite(totals).all():
+            raise FloatingPointError(
+                "the loss on held-out rows is not finite; use smaller step sizes, or None for safe "
+                "ones"
+            )
+        return np.ascontiguousarray(totals.transpose(3, 1, 2, 0))
 
     def _mean(self, run: int, cells: np.ndarray) -> np.ndarray:
         """Return the mean losses (L, T) of a run over weighted cells."""
         total = np.tensordot(cells, self._sums[run], axes=1)
-        return np.asarray(total / (cells @ self._cells.sizes), dtype=float)
+        return np.asarray(total / (cells @ self._sizes), dtype=float)
 
     def _tests(self, k: int) -> _Tests:
         """Return the results of the other splits on the training rows of split k."""
@@ -167,7 +189,7 @@ class NestedSelection:
         if self._splits.complete:
             without_k = self._mean(k, own)
             errors = np.stack([self._mean(run, own) - without_k for run in runs])
-        return _Tests(others, np.array([cell @ cells.sizes for cell in tested]), losses, errors)
+        return _Tests(others, np.array([cell @ self._sizes for cell in tested]), losses, errors)
 
     def _choose(self, tests: _Tests, without: int | None = None) -> tuple[int, int] | None:
         """Select by the tests of a split, except those by another one."""
@@ -185,7 +207,7 @@ class NestedSelection:
         """Return Burman's correction at the selections, given training errors (L, T)."""
         if not self._splits.complete:
             return 0.0
-        everyone, total = np.ones(len(self._cells.sizes)), 0.0
+        everyone, total = np.ones(len(self._sizes)), 0.0
         for k, choice in enumerate(self.choices):
             assert choice is not None
             share = self._splits.test[:, k].sum() / len(self._splits.test)
@@ -210,39 +232,3 @@ class NestedSelection:
         tested = self._cells.test[:, k]
         run = self._runs.of_pair[k, j]
         return float(self._mean(k, tested)[one] - self._mean(run, tested)[both])
-
-
-def _loss_sums(
-    batch: Batch,
-    criterion: PerObservation,
-    cells: Cells,
-    runs: InnerRuns,
-    length: int,
-    design: Design | None,
-) -> np.ndarray:
-    """Return the sums of losses over each cell, of shape (R, C, L, length)."""
-    R = runs.n_runs
-    # a user-defined criterion may not be thread-safe
-    threads = batch.threads(R) if is_own(criterion) else 1
-    portions = split_members(batch, at_a_time(batch, R * BLOCKS), threads)
-    y, counts = batch.data.response[:, 0], runs.train.sum(axis=0)
-    indicator = np.arange(len(cells.sizes))[:, None] == batch.data.design.local(cells.of_row)
-
-    def sums(members: list[int]) -> np.ndarray:
-        part = batch.part(members)
-        steps = predictions_without(part, ~runs.train, counts, design)
-        rows = like(indicator, y)
-        losses = (observation_losses(criterion, y, fitted.T).T for fitted in islice(steps, length))
-        # a copy to the host synchronises with the device: copy all steps at once
-        every = to_numpy(namespace(y).stack([rows @ each for each in losses]))
-        every = every.astype(float, copy=False)
-        return every.reshape(length, len(cells.sizes), len(members), R)
-
-    with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
-        totals = np.concatenate(in_threads(sums, portions, threads), axis=2)
-        totals = batch.data.design.over_rows(totals)
-    if not np.isfinite(totals).all():
-        raise FloatingPointError(
-            "the loss on held-out rows is not finite; use smaller step sizes, or None for safe ones"
-        )
-    return np.ascontiguousarray(totals.transpose(3, 1, 2, 0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -32,10 +32,6 @@ class Splits(NamedTuple):
     def at(self, which: Any) -> Splits:
         """Return some of the splits."""
         return Splits(self.train[:, which], self.test[:, which])
-
-    def of_rows(self, local: Callable[[np.ndarray], np.ndarray]) -> Splits:
-        """Return the splits of some rows, selected by a function."""
-        return Splits(local(self.train), local(self.test))
 
     @property
     def n_splits(self) -> int:
@@ -132,7 +128,7 @@ def group_folds(groups: np.ndarray, n_folds: int, rng: np.random.Generator) -> S
     return Splits.of_folds(fold[groups], n_folds)
 
 
-def check_groups(groups: Any) -> np.ndarray:
+def check_groups(groups: Any, n_rows: int | None = None) -> np.ndarray:
     """Return the group of each row as a number from 0 on, given labels of any type."""
     labels = to_numpy(groups) if hasattr(groups, "__dlpack__") else np.asarray(groups)
     # texts are examined one by one: in a text array, a missing label would become "nan"
@@ -154,6 +150,8 @@ def check_groups(groups: Any) -> np.ndarray:
             "groups has a single group, and leaving it out leaves no rows to fit; pass at least "
             "two groups"
         )
+    if n_rows is not None and len(labels) != n_rows:
+        raise ValueError(f"groups has {len(labels)} labels, but there are {n_rows} rows")
     return np.asarray(codes, dtype=np.intp).reshape(-1)
 
 
@@ -165,11 +163,8 @@ def refuse_missing(name: str, labels: Iterable[Any]) -> None:
 
 
 def _is_missing(label: Any) -> bool:
-    """Whether a label is None or not equal to itself, such as NaN."""
-    if label is None:
-        return True
     try:
-        return not bool(label == label)
+        return label is None or not bool(label == label)
     except TypeError:  # for pandas.NA
         return True
 

@@ -52,9 +52,8 @@ def work_of_a_step(batch: Batch) -> int:
 def may_still_improve(risks: Sequence[Risk], at: int | None = None) -> bool:
     """Whether more iterations are likely to lower the smallest risk of all paths noticeably.
 
-    The last doubling of the iterations lowered the smallest risk of each path by some amount; the
-    next one is expected to lower it by a quarter of that. At a given iteration, the criterion is
-    how much its risk still changes.
+    Each doubling of the iterations is expected to lower the smallest risk of a path by a quarter of
+    what the last one did. At a given iteration, the criterion is how much its risk still changes.
     """
     curves = np.stack([to_numpy(risk.values).astype(float) for risk in risks])
     half = (curves.shape[1] - 1) // 2
@@ -69,13 +68,9 @@ def may_still_improve(risks: Sequence[Risk], at: int | None = None) -> bool:
 
 
 def worth(risk: Risk, t: int) -> float:
-    """Return the decrease of the risk below that of iteration t that is noticeable.
-
-    For separable classes the risk has no minimum: it decreases towards zero as the coefficients
-    grow, by large relative but negligible absolute amounts. The criterion is then a share of the
-    risk at the start.
-    """
+    """Return the decrease of the risk below that of iteration t that is noticeable."""
     value, start = abs(float(risk.values[t])), abs(float(risk.values[0]))
+    # for separable classes the risk has no minimum: it falls to zero as the coefficients grow
     if getattr(risk.criterion, "margin", False):
         return _WORTH * start
     return max(_WORTH * value, _NOTHING * start)
