@@ -186,7 +186,7 @@ def risk_after_choice(
     length = min(2 * last, risks[0].path.n_iter) + 1
     room = _room(batch, risks, options) // length
     splits, members, runs = _plan(batch, options, order, min(_FEWEST, len(risks)), room, rng)
-    selection_rule = selection_rule.among(members)
+    selection_rule = selection_rule._replace(lams=selection_rule.lams[members])
     unadjusted = risks[best[0]]
     value, stderr = float(unadjusted.values[best[1]]), float(unadjusted.stderr[best[1]])
     start = batch.unmoved()
@@ -360,10 +360,7 @@ def bootstrap_selection(
         selection_rule = selection_rule._replace(iterate=0)
     losses, sizes, which = _unit_losses(risks, iterates)
     units, design = len(sizes), risks[0].path.design
-
-    def local(values: np.ndarray) -> np.ndarray:
-        """Return the local units along the last axis."""
-        return values if which is None else values[..., which]
+    local = slice(None) if which is None else which
 
     def complete(sums: np.ndarray) -> np.ndarray:
         return sums if which is None else design.over_rows(sums)
@@ -373,8 +370,8 @@ def bootstrap_selection(
     label = np.empty(units, dtype=int)
     for k, part in enumerate(parts):
         label[part] = k
-    own = local(label)
-    sums = complete(np.stack([losses[..., own == k].sum(axis=-1) for k in range(len(parts))]))
+    in_part = [label[local] == k for k in range(len(parts))]
+    sums = complete(np.stack([losses[..., own].sum(axis=-1) for own in in_part]))
     counts = np.array([sizes[part].sum() for part in parts])
     means = sums / counts[:, None, None]
     total, count = 0.0, 0.0
@@ -382,7 +379,7 @@ def bootstrap_selection(
     for start in range(0, _DRAWS, _TOGETHER):
         some = min(_TOGETHER, _DRAWS - start)
         draws = rng.multinomial(units, np.full(units, 1 / units), size=some)
-        drawn_local = local(draws)
+        drawn_local = draws[:, local]
         means_drawn = complete(flat @ drawn_local.T) / (draws @ sizes)
         for k, mean_losses in enumerate(means_drawn.T):
             choice = selection_rule(mean_losses.reshape(losses.shape[:2]), means)

@@ -212,29 +212,22 @@ class Audit:
 def compare(
     options: ResolvedOptions, estimate: Estimate, held_out: HeldOut, noise: float = NOISE
 ) -> Audit:
-    """Compare an estimate with the predictions of runs without the rows.
-
-    Differences up to ``noise`` standard errors are treated as noise; 0 if the estimate assumes
-    independent rows although they are known to be dependent.
-    """
+    """Compare an estimate with the predictions of runs without the rows; see `Audit.noise`."""
     path, rows, sample = options.path, held_out.rows, held_out.sample
     known, local = slice(0, held_out.until + 1), sample.design is not None
     if local:  # (nearly) all rows: each block has its own
         predictions = estimate.predictions.own(path.design.places(rows)[1])[known, :]
     else:
         predictions = estimate.predictions.at(rows)[known, :]
-    optimism = estimate.optimism
-    if not isinstance(optimism, float):
-        optimism = optimism[known]
     criterion = for_differences(options.criterion, predictions, sample.mean if local else None)
-    estimated, actual = (
-        losses_of(path, criterion, rows, values, local) + _column(added)
-        for values, added in (
-            (predictions, optimism),
-            (check_finite(held_out.predictions), held_out.optimism),
-        )
-    )
-    differences, xp = actual - estimated, namespace(path.y)
+
+    def losses(values: Array, optimism: Array) -> Array:
+        added = optimism if isinstance(optimism, float) else optimism[known, None]
+        return losses_of(path, criterion, rows, values, local) + added
+
+    estimated = losses(predictions, estimate.optimism)
+    differences = losses(check_finite(held_out.predictions), held_out.optimism) - estimated
+    xp = namespace(path.y)
     rounding = _ROUNDING * xp.finfo(path.response.dtype).eps * sample.largest(estimated)
     differences = xp.where(xp.abs(differences) > rounding, differences, 0 * differences)
     slope, correlation = _regression(predictions, held_out.predictions, sample)
@@ -246,10 +239,6 @@ def compare(
         held(values, path.n_iter) for values in (differences, slope, correlation)
     )
     return Audit(rows, differences, slope, correlation, units, held_out.until, noise)
-
-
-def _column(values: Array) -> Array:
-    return values if isinstance(values, float) else values[:, None]
 
 
 def _regression(x: Array, y: Array, sample: RowSample) -> tuple[Array, Array]:

@@ -42,10 +42,6 @@ class SelectionRule(NamedTuple):
     rule: str
     iterate: int | None  # if it is given
 
-    def among(self, members: np.ndarray) -> SelectionRule:
-        """Return the same rule for some of the penalties."""
-        return self._replace(lams=self.lams[members])
-
     def __call__(self, risks: np.ndarray, parts: np.ndarray) -> tuple[int, int]:
         """Return the indices of the selected penalty and iteration, given risks (L, T).
 

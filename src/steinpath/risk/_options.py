@@ -155,8 +155,14 @@ class RiskOptions:
             cv = read_splits(cv, y, groups)
         if len(cv.train) != n:
             raise ValueError(f"cv splits {len(cv.train)} rows, but there are {n}")
-        if groups is not None:
-            _refuse_split_groups(cv, groups)
+        for k in range(cv.n_splits) if groups is not None else ():
+            both = np.intersect1d(groups[cv.train[:, k]], groups[cv.test[:, k] > 0])
+            if len(both):
+                row = int(np.flatnonzero(groups == both[0])[0])
+                raise ValueError(
+                    f"split {k} of cv trains and tests on rows of the same group (that of row "
+                    f"{row}); use a splitter for groups, such as GroupKFold"
+                )
         return self.but(cv=cv)
 
     def some_rows(self, rows: np.ndarray) -> RiskOptions:
@@ -199,16 +205,9 @@ class RiskOptions:
             # class weights depend on the labels of all rows
             y = path.data.all_y if path.loss.margin else path.y
             criterion = about_level(test_loss, y, path.level)
-            results.append(
-                ResolvedOptions(
-                    **vars(options),
-                    path=path,
-                    criterion=criterion,
-                    rng=rng,
-                    moments=moments,
-                    row_squares=squares,
-                )
-            )
+            own: dict[str, Any] = {"path": path, "criterion": criterion, "rng": rng}
+            own |= {"moments": moments, "row_squares": squares}
+            results.append(ResolvedOptions(**vars(options), **own))
         return results
 
 
@@ -224,15 +223,3 @@ class ResolvedOptions(RiskOptions):
 
     def __post_init__(self) -> None:
         pass  # checked before
-
-
-def _refuse_split_groups(cv: Splits, groups: np.ndarray) -> None:
-    """Refuse splits that train and test on rows of the same group."""
-    for k in range(cv.n_splits):
-        both = np.intersect1d(groups[cv.train[:, k]], groups[cv.test[:, k] > 0])
-        if len(both):
-            row = int(np.flatnonzero(groups == both[0])[0])
-            raise ValueError(
-                f"split {k} of cv trains and tests on rows of the same group (that of row "
-                f"{row}); use a splitter for groups, such as GroupKFold"
-            )

@@ -245,10 +245,10 @@ class Risk:
         dict
             Columns "iteration", "risk", "stderr", "probe_stderr" and "train".
         """
-        columns = (self.values, self.stderr, self.probe_stderr, self.train)
-        names = ("risk", "stderr", "probe_stderr", "train")
-        curves = {name: to_numpy(curve) for name, curve in zip(names, columns, strict=True)}
-        return {"iteration": np.arange(self.values.shape[0]), **curves}
+        curves = {"risk": self.values, "stderr": self.stderr}
+        curves |= {"probe_stderr": self.probe_stderr, "train": self.train}
+        columns = {name: to_numpy(curve) for name, curve in curves.items()}
+        return {"iteration": np.arange(self.values.shape[0]), **columns}
 
     def to_frame(self, library: str | None = None) -> Any:
         """Return the table of `to_dict` as a data frame.
@@ -327,20 +327,16 @@ class Risk:
 
 def compare_risks(first: Risk, t1: int, second: Risk, t2: int) -> tuple[float, float]:
     """Do as `Risk.compare`, for two paths on the same data."""
-    sides = []
-    for name, t, risk in (("t1", t1, first), ("t2", t2, second)):
-        sides.append((check_count(name, t, low=0, high=risk.values.shape[0] - 1), risk))
+    t1 = check_count("t1", t1, low=0, high=first.values.shape[0] - 1)
+    t2 = check_count("t2", t2, low=0, high=second.values.shape[0] - 1)
+    sides, losses, counts = ((t1, first), (t2, second)), [], np.ones(first.path.n_samples)
     with np.errstate(over="ignore", invalid="ignore"):
-        predicted = [(risk, risk.predictions.of(slice(t, t + 1))) for t, risk in sides]
-        one, other = (
-            observation_losses(risk.criterion, risk.path.response, values)
-            for risk, values in predicted
-        )
-        gaps, counts = one - other, np.ones(first.path.n_samples)
-        for risk in (first, second):
-            held_out = risk.estimate.held_out
+        for t, risk in sides:
+            predictions, held_out = risk.predictions.of(slice(t, t + 1)), risk.estimate.held_out
+            losses.append(observation_losses(risk.criterion, risk.path.response, predictions))
             tests = None if held_out is None else held_out.tests(len(counts))
             counts = counts if tests is None else counts * tests
+        gaps = losses[0] - losses[1]
         sample = RowSample.of(len(counts), counts, first.groups).local_to(first.path.design)
         _, spread = sample.mean_and_error(gaps * like(sample.counts, gaps))
         errors = [spread[0], *(risk.probe_stderr[t] for t, risk in sides)]
@@ -353,7 +349,7 @@ def compare_risks(first: Risk, t1: int, second: Risk, t2: int) -> tuple[float, f
         else:
             known = [(t, risk.interactions) for t, risk in sides]
             errors += [pairs.stderr()[t] for t, pairs in known if pairs is not None]
-        difference = float(first.values[sides[0][0]] - second.values[sides[1][0]])
+        difference = float(first.values[t1] - second.values[t2])
     return difference, math.hypot(*map(float, errors))
 
 

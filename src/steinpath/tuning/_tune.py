@@ -208,10 +208,9 @@ def search(
     resume: Callable[[Batch], Batch] | None = None,
     watch: Callable[[RunData, int], Watch | None] | None = None,
 ) -> Tuning:
-    """Run all penalties and select one of them with an iteration: the search of `tune`.
+    """Do as `tune`; ``resume`` may replace new runs by those of an earlier search.
 
-    ``resume`` returns runs of an earlier search in place of new ones, and ``watch`` a function to
-    call after each iteration.
+    ``watch`` returns a function to call after each iteration.
     """
     data = prepare(design, y, loss, fit_intercept)
     if design.is_remote:

@@ -273,9 +273,8 @@ class Tuning:
     def end_of_grid(self) -> str | None:
         """Return the end of the grid that was selected, "smallest" or "largest", if it matters.
 
-        It does if the risk there is lower than at the next penalty by more than a standard error of
-        the difference, and penalties beyond it promise a noticeable improvement: below the
-        smallest, the risk is extrapolated linearly to a penalty of zero.
+        The risk there must be lower than at the next penalty by more than a standard error, and
+        penalties beyond promise an improvement, by linear extrapolation to zero at the small end.
         """
         k, t = self.best
         order = np.argsort(self.lams, kind="stable")
