@@ -22,7 +22,6 @@ from steinpath.cluster._blocks import (
     read_columns,
     read_pieces,
     stored,
-    stored_value,
 )
 from steinpath.cluster._design import fits
 
@@ -244,8 +243,8 @@ def test_missing_values_in_parquet_are_refused(tmp_path):
 def test_a_block_that_is_moved_is_made_anew(tmp_path):
     file = str(write(tmp_path / "X.parquet", PARTS[0]))
     loader = partial(read_pieces, file, NAMES)
-    for make, what in ((stored, loader), (stored_value, X)):
-        block = make(what, "block 0", PART)
+    for source in (loader, X):
+        block = stored(source, "block 0", PART)
         copy = pickle.loads(pickle.dumps(block))
         assert copy.rows.filename != block.rows.filename
         assert info_of(copy) == info_of(block)

@@ -61,9 +61,9 @@ def checksum(arrays: Sequence[np.ndarray], total: int = 0) -> int:
     return total
 
 
-def loaded(loader: Callable[[], Any], name: str) -> Any:
-    """Load and validate a block."""
-    return checked(_loaded(loader, name), name)
+def loaded(source: Any, name: str) -> Any:
+    """Return a validated block, given a function that loads it or the block itself."""
+    return checked(_loaded(source, name) if callable(source) else source, name)
 
 
 def _loaded(loader: Callable[[], Any], name: str) -> Any:
@@ -258,24 +258,24 @@ class StoredBlock:
         self._args = name, largest_part
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return self._again or (stored_value, (np.array(self.rows), *self._args))
+        return self._again or (stored, (np.array(self.rows), *self._args))
 
 
-def stored(loader: Callable[[], Any], name: str, largest_part: int) -> Any:
-    """Load a block into a file of this worker in pieces, and validate it.
+def stored(source: Any, name: str, largest_part: int) -> Any:
+    """Put a block, or what a function loads, into a file of this worker, and validate it.
 
-    The loader returns an array, a memory map (whose file is used directly), or an iterator over
+    A function returns an array, a memory map (whose file is used directly), or an iterator over
     arrays of successive rows. Sparse blocks stay in memory.
     """
-    block, again = _loaded(loader, name), (stored, (loader, name, largest_part))
+    if not callable(source):
+        return _written(source, name, largest_part, None)
+    block, again = _loaded(source, name), (stored, (source, name, largest_part))
     if map_of(block) is not None and block.size:
         return StoredBlock(block, name, largest_part, again)
-    return stored_value(block, name, largest_part, again)
+    return _written(block, name, largest_part, again)
 
 
-def stored_value(
-    block: Any, name: str, largest_part: int, again: tuple[Any, ...] | None = None
-) -> Any:
+def _written(block: Any, name: str, largest_part: int, again: tuple[Any, ...] | None) -> Any:
     """Write a block in memory, or its pieces, to a file of this worker, and validate it."""
     if not isinstance(block, Iterator):
         block = checked(block, name)

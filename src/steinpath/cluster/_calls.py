@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from functools import reduce
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from steinpath.cluster._messages import (
     NotOnWorkers,
     Reference,
     same_on_all,
-    transformations,
     unpack_result,
 )
 from steinpath.cluster._session import Answer, Call, Done, Failed, Lost, Partial
@@ -39,8 +38,6 @@ _OUT_OF_STEP = (
     "the blocks returned different results for the same computation; use the same type of machine "
     "and the same library versions for all workers"
 )
-
-T = TypeVar("T")
 
 
 class OutOfStep(RuntimeError):
@@ -76,22 +73,8 @@ class CallResult:
     """The result of a call, as long as the client uses an object of it that the blocks keep."""
 
     def __init__(self, calls: Calls, key: int, needs: Sequence[CallResult]):
-        self.key, self._calls = key, calls
+        self.key, self.calls = key, calls
         self._needs = needs  # results that the call is repeated with
-
-    def call(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Call a function on all blocks."""
-        return self._calls.call(function, *args)
-
-    def register(self, value: T, reference: Reference) -> T:
-        """Note that an object of the client stands for one that the blocks keep."""
-        self._calls.register(value, reference)
-        return value
-
-    def note_norm(self, design: Design, norm: NormBounds | None) -> None:
-        """Note bounds of the norm of a design, for later calls."""
-        if norm is not None:
-            self._calls.norms[transformations(design)] = norm
 
 
 class Calls:
@@ -126,10 +109,8 @@ class Calls:
                 self._made.pop(old, None)
             # generators as they are now, with which the call may have to be repeated later
             message = key, pickler.packed, deepcopy(pickler.generators)
-            calls = [
-                Call(*message, [own[k] for own in parts], released)
-                for k in range(len(self._starts))
-            ]
+            numbers = range(len(self._starts))
+            calls = [Call(*message, [own[k] for own in parts], released) for k in numbers]
             answers = self._completed(calls)
             if not same_on_all([one.summaries for one in answers]):
                 raise OutOfStep(_OUT_OF_STEP)

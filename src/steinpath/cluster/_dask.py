@@ -16,7 +16,7 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager, nullcontext, suppress
 from copy import copy
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from threadpoolctl import ThreadpoolController
@@ -25,6 +25,9 @@ from steinpath._support.source_hash import NUMERICAL, source_hash
 from steinpath.cluster._blocks import BlockInfo, info_of
 from steinpath.cluster._calls import OutOfStep, WorkerLost, worker_lost
 from steinpath.cluster._session import Answer, Lost, Session
+
+if TYPE_CHECKING:
+    from steinpath.cluster._design import DistributedDesign
 
 # Seconds between checks of the workers, seconds to wait for the replacement of a lost worker, and
 # maximum number of seconds without any workers.
@@ -36,22 +39,16 @@ _LARGE = {"distributed.admin.large-graph-warning-threshold": "1 TiB"}
 class DaskCarrier:
     """Carries messages to sessions on Dask workers; see `steinpath.cluster._calls`.
 
-    A block that is loaded again must have the same properties ``infos`` as before.
+    A block that is loaded again must have the same properties as before.
     """
 
-    def __init__(
-        self,
-        client: Any,
-        blocks: Sequence[Any],
-        infos: Sequence[BlockInfo],
-        names: Sequence[str],
-        bounds: Sequence[int],
-        dtype: str,
-    ):
-        self.names, self._client = names, client
+    def __init__(self, design: DistributedDesign):
+        self.names: Sequence[str] = design.names
+        self._client = design.client
+        bounds, dtype = [*design.starts, design.n_rows], str(design.example.dtype)
+        blocks = zip(design.blocks, design._infos, design.names, strict=True)
         self._args = [
-            (block, k, bounds, dtype, info, name)
-            for k, (block, info, name) in enumerate(zip(blocks, infos, names, strict=True))
+            (block, k, bounds, dtype, info, name) for k, (block, info, name) in enumerate(blocks)
         ]
         self._sessions: list[Any] = []
         self.addresses: list[str] = []  # of the worker of each session

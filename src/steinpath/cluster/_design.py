@@ -16,7 +16,6 @@ from steinpath._support.validation import check_flag
 from steinpath.cluster._blocks import (
     ColumnNames,
     Header,
-    checked,
     common,
     header_of,
     info_of,
@@ -25,7 +24,6 @@ from steinpath.cluster._blocks import (
     read_pieces,
     read_response,
     stored,
-    stored_value,
 )
 from steinpath.cluster._calls import Calls, Carrier
 from steinpath.cluster._dask import DaskCarrier
@@ -37,8 +35,6 @@ from steinpath.design._base import Design, ScalableDesign
 _SHARE_OF_MEMORY = 0.4
 # Maximum bytes of parts copied from the file of a block, and fraction of memory for all of them.
 _LARGEST_PART, _SHARE_OF_PARTS = 2**28, 0.2
-# How blocks of tasks are made, in memory and in files.
-_OF_TASKS = (checked, stored_value)
 
 
 class DistributedDesign(ScalableDesign):
@@ -88,8 +84,7 @@ class DistributedDesign(ScalableDesign):
 
     def carrier(self) -> Carrier:
         """Return a new connection to the blocks."""
-        dtype, bounds = str(self.example.dtype), [*self.starts, self.n_rows]
-        return DaskCarrier(self.client, self.blocks, self._infos, self.names, bounds, dtype)
+        return DaskCarrier(self)
 
     @cached_property
     def _calls(self) -> Calls:
@@ -167,7 +162,7 @@ def from_dask_array(X: Any, client: Any = None, in_memory: bool = True) -> Distr
         X = X.rechunk({1: -1})
     tasks = list(X.to_delayed().ravel())
     names = [f"block {k}" for k in range(len(tasks))]
-    return make_design(tasks, names, client, in_memory, _OF_TASKS, placed=not futures_of(X))
+    return make_design(tasks, names, client, in_memory, placed=not futures_of(X))
 
 
 def from_delayed(
@@ -184,9 +179,7 @@ def from_delayed(
     client : distributed.Client, optional
         Client of the cluster; the current client by default.
     in_memory : bool, default=True
-        Whether the workers keep blocks in memory. If False, each block is written to a file and
-        read in pieces; it is in memory once before it is written. Sparse blocks always stay in
-        memory.
+        Whether the workers keep blocks in memory; see `from_dask_array`.
 
     Returns
     -------
@@ -202,7 +195,7 @@ def from_delayed(
         raise ValueError("loaders is empty; provide one loader per block of rows")
     names = [f"block {k}" for k in range(len(loaders))]
     if all(is_dask_collection(loader) or isinstance(loader, Future) for loader in loaders):
-        return make_design(loaders, names, client, in_memory, _OF_TASKS)
+        return make_design(loaders, names, client, in_memory)
     for k, loader in enumerate(loaders):
         if not callable(loader):
             raise TypeError(
@@ -301,23 +294,20 @@ def make_design(
     names: Sequence[str],
     client: Any,
     in_memory: bool,
-    create: Sequence[Callable[..., Any]] = (loaded, stored),
     placed: bool = True,
 ) -> DistributedDesign:
-    """Create a design of blocks from loaders, tasks or futures, placed on workers in order.
-
-    ``create`` are the functions that make a block of each, in memory and in a file.
-    """
+    """Create a design of blocks from loaders, tasks or futures, placed on workers in order."""
     from dask.base import is_dask_collection
     from dask.delayed import delayed
     from distributed import Future
 
     workers = _workers_for(client, len(sources))
-    function, more = create[0], []
+    function: Callable[..., Any] = loaded
+    more = []
     if not in_memory:
         limits, counts = _memory(client), Counter(workers)
         shares = (limits[one] * _SHARE_OF_PARTS / counts[one] for one in counts if limits[one])
-        function, more = create[1], [int(min([_LARGEST_PART, *shares]))]
+        function, more = stored, [int(min([_LARGEST_PART, *shares]))]
     blocks = []
     for source, name, worker in zip(sources, names, workers, strict=True):
         on: dict[str, Any] = {"workers": [worker], "allow_other_workers": True}

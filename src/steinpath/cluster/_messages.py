@@ -97,7 +97,7 @@ class RemoteArray:
         return self.shape[0]
 
     def _fetch(self, t: slice) -> np.ndarray:
-        values: np.ndarray = self._owner.result.call(_fetched, self._owner, self._name, t)
+        values: np.ndarray = self._owner.result.calls.call(_fetched, self._owner, self._name, t)
         return values
 
 
@@ -324,18 +324,17 @@ class ResultPickler(Pickler):  # type: ignore[misc]
         new, length, dtype = self._keep(path), path.n_iter + 1, path.response.dtype
         names = ("loss", "penalty", "algorithm", "design", "level", "risk")
         state = {name: getattr(path, name) for name in names} | {"y": path.data.all_y}
-        norm = path.design._norm
         n, p = path.design.whole_shape
         for name, size in {"iterates": p, "products": n, "duals": n, "etas": p}.items():
             state[name] = _Remote(new.number, name, (length, size), dtype)
-        return new, state, norm
+        return new, state, path.design._norm
 
 
 def _summary(value: np.ndarray | float) -> Summary:
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":
         return Summary(array.shape, 0.0, 0.0)
-    finite = np.where(np.isfinite(array), array, 0.0)
+    finite = np.where(np.isfinite(array), array, 0.0).astype(float)
     with np.errstate(over="ignore"):
         return Summary(array.shape, float(finite.sum()), float(np.abs(finite).sum()))
 
@@ -398,13 +397,19 @@ def _received(cls: type | None, state: Any) -> Any:
 
 
 def _received_path(reference: Reference, state: dict[str, Any], norm: Any) -> Path:
-    reference.result.note_norm(state["design"], norm)
+    calls = reference.result.calls
+    if norm is not None:
+        calls.norms[transformations(state["design"])] = norm
     y, algorithm = state["y"], state["algorithm"]
     data = RunData(y[:, None], state["loss"], state["design"], np.array([state["level"]]))
     assert isinstance(algorithm, ProximalAlgorithm)
     maps = algorithm.maps(data.loss, data.own(state["penalty"]), data.rows)
-    return reference.result.register(Path(maps=maps, **state), reference)
+    path = Path(maps=maps, **state)
+    calls.register(path, reference)
+    return path
 
 
 def _received_risk(reference: Reference, state: dict[str, Any]) -> Risk:
-    return reference.result.register(Risk(**state), reference)
+    risk = Risk(**state)
+    reference.result.calls.register(risk, reference)
+    return risk

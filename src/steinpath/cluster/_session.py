@@ -33,27 +33,15 @@ _PIECE = 2**20
 class Communicator:
     """Connection of one block to the others, by which all of them compute totals.
 
-    All blocks must call the same methods in the same order. ``exchange`` sends a value of this
-    block and returns the total of all blocks as a new array; ``bounds`` are the first row of each
-    block and the number of all rows.
+    ``exchange`` sends a value of this block and returns the total of all blocks as a new array: a
+    "sum", the elementwise "largest", or that of the "first" block. All blocks must call it in the
+    same order. ``bounds`` are the first row of each block and the number of all rows.
     """
 
     def __init__(self, index: int, bounds: Sequence[int], exchange: Callable[[str, Array], Array]):
-        self.index, self._exchange = index, exchange
+        self.index, self.exchange = index, exchange
         self.start, self.n_rows = bounds[index], bounds[-1]
         self.largest_block = int(np.diff(bounds).max())
-
-    def sum(self, value: Array) -> Array:
-        """Return the sum of the values of all blocks."""
-        return self._exchange("sum", value)
-
-    def largest(self, value: Any) -> Array:
-        """Return the elementwise maximum of the values of all blocks."""
-        return self._exchange("largest", value)
-
-    def first(self, compute: Callable[[], Array]) -> Array:
-        """Return what the first block computes; the others do not compute it."""
-        return self._exchange("first", np.zeros(0) if self.index else compute())
 
 
 class WorkerDesign(ScalableDesign):
@@ -74,13 +62,15 @@ class WorkerDesign(ScalableDesign):
         return self.communicator.largest_block
 
     def over_rows(self, partial: Array) -> Array:
-        return self.communicator.sum(partial)
+        return self.communicator.exchange("sum", partial)
 
     def largest(self, value: Any) -> Any:
-        return self.communicator.largest(value)
+        return self.communicator.exchange("largest", value)
 
     def once(self, compute: Callable[[], Array]) -> Array:
-        return self.communicator.first(compute)
+        return self.communicator.exchange(
+            "first", np.zeros(0) if self.communicator.index else compute()
+        )
 
     def local(self, values: Array) -> Array:
         first = self.communicator.start
@@ -211,7 +201,7 @@ class Session:
     """
 
     def __init__(self, block: Any, index: int, bounds: Sequence[int], dtype: str):
-        self._args = block, index, bounds, dtype
+        self._args, self._name = (block, index, bounds, dtype), f"steinpath-block-{index}"
         self._lock = threading.Lock()
         self._position = 0
         self._last: Answer = Lost()
@@ -232,20 +222,13 @@ class Session:
             if position != self._position + 1:
                 return Lost()
             if position == 1:
-                self._start()
+                # it must not refer to the session, so that it ends soon after the session
+                args, name = (self._inbox, self._outbox, *self._args), self._name
+                threading.Thread(target=_serve, args=args, name=name, daemon=True).start()
+                weakref.finalize(self, self._inbox.put, None)
             self._inbox.put(message)
             self._last, self._position = self._outbox.get(), position
             return self._last
-
-    def _start(self) -> None:
-        # the thread must not refer to the session, so that it ends soon after the session
-        threading.Thread(
-            target=_serve,
-            args=(self._inbox, self._outbox, *self._args),
-            name=f"steinpath-block-{self._args[1]}",
-            daemon=True,
-        ).start()
-        weakref.finalize(self, self._inbox.put, None)
 
 
 def _serve(
@@ -288,9 +271,9 @@ def _answer(call: Call, design: WorkerDesign, kept: KeptObjects) -> Answer:
         generators = deepcopy(call.generators)  # sessions of one process received the same ones
         function, args = unpack_call(call.packed, design, call.parts, generators, kept)
         result = ResultPickler(function(*args), call.key, kept)
-        if design.communicator.index:  # what is common to all blocks is that of the first one
-            return Done(b"", result.parts, [], warned, result.summaries)
-        return Done(result.packed, result.parts, generators, warned, result.summaries)
+        # what is common to all blocks is sent by the first one
+        packed = b"" if design.communicator.index else result.packed
+        return Done(packed, result.parts, generators, warned, result.summaries)
     except _Stopped:
         raise
     except BaseException as error:
