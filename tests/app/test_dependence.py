@@ -5,6 +5,7 @@ import pytest
 from sklearn.model_selection import TimeSeriesSplit
 
 from steinpath._support.cells import as_arrow
+from steinpath._support.messages import worded
 from steinpath.app.tables import DataError, FileFormat, FileTable, read_table
 from steinpath.app.target import check_roles, read_roles, time_splits
 from steinpath.estimators._encoder import TableEncoder
@@ -67,7 +68,7 @@ def test_missing_groups_and_times_are_refused_with_their_place(option, impute, t
     with pytest.raises(DataError) as caught:
         read_roles(table, "y", impute=impute, **{option: "site"})
     said = "2 values are missing, in 1 column: 'site' (2, first in line 22); every row needs a "
-    assert caught.value.message.worded(str, table.place).startswith(said + option)
+    assert worded(caught.value.message, str, table.place).startswith(said + option)
 
 
 def test_rows_without_a_target_are_refused_unless_values_are_imputed():
@@ -256,7 +257,7 @@ def test_places_are_lines_of_the_file(tmp_path):
     with pytest.raises(DataError) as caught:
         read_roles(table, "y")
     said = "the target 'y' must hold numbers, but has 'four' in line 6; "
-    assert caught.value.message.worded(str, table.place).startswith(said)
+    assert worded(caught.value.message, str, table.place).startswith(said)
 
 
 def test_levels_of_rows_without_a_target_do_not_count():

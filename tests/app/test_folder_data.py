@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 
+from steinpath._support.messages import worded
 from steinpath.app.folder_data import _blocks, encode_folder
 from steinpath.app.tables import DataError, open_folder, placed, read_table
 from steinpath.app.target import check_roles, read_roles
@@ -174,7 +175,7 @@ def test_errors_name_the_file_and_the_column(tmp_path, client, whole, options, m
             encode(folder, **options)
         said = caught.value.message
         if hasattr(caught.value, "place"):
-            said = said.worded(str, caught.value.place)
+            said = worded(said, str, caught.value.place)
         assert re.search(message, said)
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from refused_files import message_about
 from steinpath._support.cells import read_column
+from steinpath._support.messages import worded
 from steinpath.app.tables import DataError, FileFormat, read_table
 
 
@@ -152,7 +153,7 @@ def test_a_byte_that_windows_does_not_use_is_latin_1(write):
     table = read_table(write(b"ort,x\nZ\xfcr\x81,1\n" + b"a,2\n" * 50_000))
     assert values(table, "ort")[0] == "Zür\x81"
     (note,) = table.notes
-    assert note.worded(str).startswith("the file is not UTF-8 and was read as Latin-1; if names")
+    assert worded(note, str).startswith("the file is not UTF-8 and was read as Latin-1; if names")
     assert note.parts["remedy"][0].parameter == "encoding"
 
 

@@ -18,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_no_attributes_set_in_init
 
 from same_columns import DAYS, OTHERS, USUAL
-from steinpath._support.messages import DataError
+from steinpath._support.messages import DataError, worded
 from steinpath.estimators._columns import MIXED, OTHER, Column, add_facts, middle_of
 from steinpath.estimators._encoder import ColumnSummary, TableEncoder
 
@@ -197,9 +197,9 @@ def test_columns_of_numbers_but_for_a_few_values():
         "column 'x' is treated as text because of 1 value, first '4 m' in row 4; all others are "
         "numbers (if it means missing, use na=['4 m'])"
     )
-    worded = note.worded(lambda remedy: f"--na {remedy.value!r}", lambda row: f"line {row + 2}")
-    assert worded == note.replace("row 4", "line 5").replace("na=['4 m']", "--na '4 m'")
-    assert pickle.loads(pickle.dumps(note)).worded(str, str) == note.worded(str, str)
+    said = worded(note, lambda remedy: f"--na {remedy.value!r}", lambda row: f"line {row + 2}")
+    assert said == note.replace("row 4", "line 5").replace("na=['4 m']", "--na '4 m'")
+    assert worded(pickle.loads(pickle.dumps(note)), str, str) == worded(note, str, str)
     assert [each[:12] for each in encoder.notes_[1:]] == ["2 columns we"]
     assert names(fit(data, missing="impute", na=["4 m"], drop=["rooms", "coded", "z"]))[0] == "x"
 

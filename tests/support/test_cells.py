@@ -13,7 +13,7 @@ from steinpath._support.cells import (
     texts,
     uses_decimal_comma,
 )
-from steinpath._support.messages import DataError, Remedy
+from steinpath._support.messages import DataError, Remedy, worded
 
 
 def read(cells, *, as_labels=False, start=0, **options):
@@ -127,9 +127,9 @@ def test_other_formats_are_named_with_their_options(cells, remedy):
     def option(remedy: Remedy):
         return f"--{remedy.parameter} {remedy.value}"
 
-    worded = found.worded(option, lambda row: f"line {row + 2}")
-    assert worded.startswith(f"{said} line 13; use --")
-    assert "=" not in worded
+    line = worded(found, option, lambda row: f"line {row + 2}")
+    assert line.startswith(f"{said} line 13; use --")
+    assert "=" not in line
 
 
 @pytest.mark.parametrize("cells", [["a", "1,5"], ["1,2,3", "4,5,6"], ["1.2.3"], ["12:30"]])

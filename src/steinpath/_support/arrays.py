@@ -249,7 +249,7 @@ def deviation(values: Array, axis: int = 0) -> Array:
 
 
 def scattered_sums(values: Array, groups: np.ndarray, count: int) -> Array:
-    """Sum the entries of each of ``count`` groups along the last axis; empty groups sum to 0."""
+    """Sum each of ``count`` groups along the last axis; empty groups sum to 0."""
     sums = np.zeros((*values.shape[:-1], count), values.dtype)
     if len(groups):
         sums[..., np.unique(groups)] = group_sums(values, groups)

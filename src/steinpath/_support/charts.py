@@ -53,7 +53,9 @@ def line_chart(
     to_x = _Scale(positions.min(), positions.max(), _LEFT, _WIDTH - _RIGHT)
     low, high = _range(every)
     to_y = _Scale(low, high, _HEIGHT - _BOTTOM, _TOP)
-    kept = _thinned(len(x), marked)
+    kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), _MOST_POINTS)).astype(int))
+    if marked is not None:
+        kept = np.union1d(kept, [marked % len(x)])
     parts = [_frame(x_label, [(to_x(positions[k]), f"{x[k]:.3g}") for k in (0, -1)], to_y)]
     if np.any(errors > 0):
         around = [_points(to_x(positions[kept]), to_y(each[kept])) for each in band]
@@ -75,11 +77,8 @@ def line_chart(
             )
     if marked is not None:
         across, down = to_x(positions[marked]), to_y(first[marked])
-        parts.append(
-            f'<line x1="{across:.1f}" x2="{across:.1f}" y1="{_TOP}" y2="{_HEIGHT - _BOTTOM}" '
-            'stroke="currentColor" stroke-opacity=".5" stroke-dasharray="2 2"/>'
-            f'<circle cx="{across:.1f}" cy="{down:.1f}" r="3.5" fill="{ORANGE}"/>'
-        )
+        circle = f'<circle cx="{across:.1f}" cy="{down:.1f}" r="3.5" fill="{ORANGE}"/>'
+        parts += [_rule(across, _HEIGHT), circle]
     return _svg(_HEIGHT, parts)
 
 
@@ -97,13 +96,8 @@ def interval_chart(
     left, height = 150, _TOP + 16 * len(shown) + _BOTTOM
     low, high = min(float(lower[shown].min()), 0.0), max(float(upper[shown].max()), 0.0)
     to_x = _Scale(low, high, left, _WIDTH - _RIGHT)
-    bottom, zero = height - _BOTTOM, float(to_x(0.0))
     ends = [(to_x(low), f"{low:.3g}"), (to_x(high), f"{high:.3g}")]
-    parts = [
-        _frame(x_label, ends, None, left, height),
-        f'<line x1="{zero:.1f}" x2="{zero:.1f}" y1="{_TOP}" y2="{bottom}" '
-        'stroke="currentColor" stroke-opacity=".5" stroke-dasharray="2 2"/>',
-    ]
+    parts = [_frame(x_label, ends, None, left, height), _rule(to_x(0.0), height)]
     for row, k in enumerate(shown.tolist()):
         y = _TOP + 16 * row + 8
         colour = "currentColor" if lower[k] <= 0 <= upper[k] else BLUE
@@ -124,18 +118,27 @@ def _svg(height: int, parts: Iterable[str]) -> str:
     )
 
 
-def _label(x: Any, y: Any, value: object, anchor: str, most: int | None = _MOST_CHARACTERS) -> str:
-    shown = text(value, most)
+def _rule(x: Any, height: int) -> str:
+    """Return a dashed vertical line across a chart."""
     return (
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="currentColor">{shown}</text>'
+        f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{height - _BOTTOM}" '
+        'stroke="currentColor" stroke-opacity=".5" stroke-dasharray="2 2"/>'
     )
 
 
+def _label(x: Any, y: Any, value: object, anchor: str, most: int | None = _MOST_CHARACTERS) -> str:
+    where = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
+    return f'<text {where} fill="currentColor">{text(value, most)}</text>'
+
+
 def _frame(
-    x_label: str, ticks: Iterable[tuple[Any, str]], to_y: Any, left: int = _LEFT, height: int = 0
+    x_label: str,
+    ticks: Iterable[tuple[Any, str]],
+    to_y: Any,
+    left: int = _LEFT,
+    height: int = _HEIGHT,
 ) -> str:
     """Return the axes with the ends of their ranges."""
-    height = height or _HEIGHT
     bottom, right = height - _BOTTOM, _WIDTH - _RIGHT
     axes = f"M{left} {_TOP}V{bottom}H{right}" if to_y is not None else f"M{left} {bottom}H{right}"
     parts = [f'<path d="{axes}" fill="none" stroke="currentColor" stroke-opacity=".5"/>']
@@ -168,12 +171,6 @@ def _range(values: np.ndarray) -> tuple[float, float]:
         return low, low + max(abs(low), 1.0)
     margin = 0.06 * (high - low)
     return low - margin, high + margin
-
-
-def _thinned(count: int, marked: int | None) -> np.ndarray:
-    """Return which points of a line to draw: the marked one among them."""
-    some = np.unique(np.linspace(0, count - 1, min(count, _MOST_POINTS)).astype(int))
-    return some if marked is None else np.union1d(some, [marked % count])
 
 
 def _floats(values: Any) -> np.ndarray:

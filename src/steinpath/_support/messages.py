@@ -43,7 +43,7 @@ def _row(row: int) -> str:
 
 
 class Message(str):
-    """A sentence in Python's words; `worded` returns it in those of another front end.
+    """A sentence in Python's words; the function `worded` returns it in those of a front end.
 
     The template has ``{place}`` for a row of the data, counted from 0, ``{remedy}`` for parameters
     to change together, and the names of other fields: texts, numbers, remedies or messages.
@@ -69,14 +69,6 @@ class Message(str):
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(Message, self.template, **self.parts), ()
 
-    def worded(self, remedy: Callable[[Remedy], str], place: Callable[[int], str] = _row) -> str:
-        """Return the sentence with remedies and places in the words of another front end."""
-        parts = {
-            name: part.worded(remedy, place) if isinstance(part, Message) else part
-            for name, part in self.parts.items()
-        }
-        return _filled(self.template, parts, remedy, place, " ")
-
 
 def _filled(
     template: str,
@@ -85,13 +77,15 @@ def _filled(
     place: Callable[[int], str],
     between: str,
 ) -> str:
-    row = parts["row"]
-    known = {
-        "remedy": between.join(map(remedy, parts["remedy"])),
-        "place": "" if row is None else place(row),
-    }
-    known |= {name: remedy(part) for name, part in parts.items() if isinstance(part, Remedy)}
-    return template.format(**parts | known)
+    fields = dict(parts)
+    for name, part in parts.items():
+        if isinstance(part, Message):
+            fields[name] = _filled(part.template, part.parts, remedy, place, between)
+        elif isinstance(part, Remedy):
+            fields[name] = remedy(part)
+    fields["remedy"] = between.join(map(remedy, parts["remedy"]))
+    fields["place"] = "" if parts["row"] is None else place(parts["row"])
+    return template.format(**fields)
 
 
 def joined(separator: str, parts: Iterable[str | Remedy]) -> Message:
@@ -110,7 +104,9 @@ def prefixed(prefix: str, text: str) -> str:
 
 def worded(text: str, remedy: Callable[[Remedy], str], place: Callable[[int], str] = _row) -> str:
     """Return a text in the words of a front end; plain texts are the same everywhere."""
-    return text.worded(remedy, place) if isinstance(text, Message) else text
+    if not isinstance(text, Message):
+        return text
+    return _filled(text.template, text.parts, remedy, place, " ")
 
 
 class DataError(ValueError):

@@ -89,27 +89,13 @@ def places_of(stderr: float) -> int:
 
 @dataclass(frozen=True, repr=False)
 class Summary:
-    """A summary of a result. ``str(summary)`` is a plain-text table; notebooks show it as HTML.
-
-    Attributes
-    ----------
-    title : str
-        The heading.
-    facts : tuple of (str, str)
-        Names and values of the upper table.
-    head : tuple of str
-        Column names of the lower table; empty without one.
-    rows : tuple of tuple of str
-        Its rows, each of which begins with a name.
-    notes : tuple of str
-        Warnings and remarks, numbered below the tables.
-    """
+    """A summary of a result. ``str(summary)`` is a plain-text table; notebooks show it as HTML."""
 
     title: str
-    facts: tuple[tuple[str, str], ...]
-    head: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
-    notes: tuple[str, ...] = ()
+    facts: tuple[tuple[str, str], ...]  # names and values of the upper table
+    head: tuple[str, ...] = ()  # column names of the lower table; empty without one
+    rows: tuple[tuple[str, ...], ...] = ()  # its rows, each of which begins with a name
+    notes: tuple[str, ...] = ()  # warnings and remarks, numbered below the tables
 
     def __str__(self) -> str:
         facts = [(printable(name), _short(value, 60)) for name, value in self.facts]

@@ -94,9 +94,9 @@ class InterceptDesign(TransformedDesign):
         # if only rounding errors remain, use the scale of all rows, for which the steps are safe
         some = spread > 64 * float(xp.finfo(shift.dtype).eps) * mean_square
         own = xp.sqrt(xp.where(some, spread, xp.ones_like(spread)) / self.inner.shape[1])
-        intercept_scale = xp.where(some, own, 0 * own + self.intercept_scale)
+        scales = xp.where(some, own, 0 * own + self.intercept_scale)
         means = _copied(self.means[:, None, None] + shift, copies, axis=1)
-        return InterceptDesign(features, means, _copied(intercept_scale, copies, axis=0))
+        return InterceptDesign(features, means, _copied(scales, copies, axis=0))
 
     def astype(self, dtype: Any) -> InterceptDesign:
         return InterceptDesign(self.inner.astype(dtype), self.means, self.intercept_scale)
@@ -179,8 +179,8 @@ class WeightedDesign(TransformedDesign):
 
     def __init__(self, unweighted: Design, weights: Array, count: Any = None):
         super().__init__(unweighted)
-        self.weights = weights
-        self._count = self.n_rows if count is None else count
+        self.weights: Array = weights
+        self._count: Any = self.n_rows if count is None else count
 
     @classmethod
     def without(
@@ -195,19 +195,16 @@ class WeightedDesign(TransformedDesign):
 
     @property
     def members(self) -> int:
-        assert self.weights is not None
-        own = self.weights.shape[1] if self.weights.ndim == 3 else 1
-        return max(self.inner.members, own)
+        return max(self.inner.members, self.weights.shape[1] if self.weights.ndim == 3 else 1)
 
     @property
     def rows(self) -> Rows:
         return Rows(self._count, self.weights, None if self.is_whole else self.over_rows)
 
     def member(self, k: int) -> WeightedDesign:
-        if self.weights is None or self.weights.ndim == 1:
+        if self.weights.ndim == 1:
             return self
-        count: Any = self._count
-        count = int(count[k, 0]) if hasattr(count, "ndim") else count
+        count = int(self._count[k, 0]) if hasattr(self._count, "ndim") else self._count
         return WeightedDesign(self.inner.member(k), self.weights[:, k, 0], count)
 
     def forward(self, block: Array) -> Array:
