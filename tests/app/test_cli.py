@@ -51,12 +51,3 @@ def test_the_former_name_of_n_iter_is_accepted_and_hidden():
         help_text = runner.invoke(main, [command, "--help"]).output
         assert "--n-iter" in help_text
         assert "--iters" not in help_text
-
-
-def test_demo_cannot_save_a_plot(tmp_path):
-    (tmp_path / "file").write_text("no folder")
-    command = ["demo", "--n", "40", "--p", "10", "--n-iter", "5", "--plot"]
-    result = CliRunner().invoke(main, [*command, str(tmp_path / "file" / "x.png")])
-    assert result.exit_code == 1
-    assert result.stderr.startswith("Error: cannot write")
-    assert len(result.stderr.splitlines()) == 1

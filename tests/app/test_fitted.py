@@ -200,39 +200,9 @@ def test_a_loss_of_the_user_has_no_constant():
     assert found.scored_by.startswith("scoring loss ")
 
 
-def test_groups_and_splits_are_those_of_the_user():
-    X, y = rows()
-    site = np.arange(150) % 30
-    by_group = fit(X, y, groups=site, n_iter=20, n_alphas=3)
-    folds = by_group.tuning.chosen.splits.fold
-    for each in range(30):
-        assert len(set(folds[site == each])) == 1
-    assert by_group.dependence == "groups"
-    by_time = fit(X, y, cv=TimeSeriesSplit(5, gap=3), n_iter=20, n_alphas=3)
-    splits = by_time.tuning.chosen.splits
-    for train, test in zip(splits.train.T, splits.test.T, strict=True):
-        assert np.flatnonzero(train).max() + 3 < np.flatnonzero(test).min()
-    assert by_time.dependence == "time"
-
-
 # ------------------------------------------------------------------------------------------------
 # Classes
 # ------------------------------------------------------------------------------------------------
-
-
-def test_held_out_classes_are_those_of_the_confusion_matrix():
-    for y in (CLASSES, np.where(CLASSES == "mid", "yes", "no")):
-        found = classify(y)
-        rows, actual, values = found.left_out_classes
-        np.testing.assert_array_equal(rows, np.arange(150))
-        assert [found.classes[k] for k in actual] == list(y)
-        predicted = values.argmax(axis=1) if found.several else (values[:, 0] > 0).astype(int)
-        confusion = np.zeros_like(found.estimator.confusion_)
-        np.add.at(confusion, (actual, predicted), 1)
-        np.testing.assert_array_equal(confusion, found.estimator.confusion_)
-        assert found.estimator.error_rate_ == pytest.approx(np.mean(predicted != actual))
-        kept = found.estimator.left_out_decision_.reshape(150, -1)
-        np.testing.assert_allclose(values, kept)
 
 
 def test_several_classes_are_compared_by_their_error_rate():

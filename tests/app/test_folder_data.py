@@ -1,6 +1,5 @@
 """Folders that are encoded on a cluster: what all files give as one table."""
 
-import json
 import re
 
 import numpy as np
@@ -199,8 +198,3 @@ def test_files_are_put_into_blocks_in_their_order(rows, count):
     assert [k for files in blocks for k in files] == list(range(len(rows)))
     assert len(blocks) <= min(count, len(rows))
     assert all(blocks)
-
-
-def test_what_is_learned_can_be_kept(tmp_path, client):
-    found = on_cluster(write(tmp_path / "parts", frame()), client)
-    json.dumps(found.encoder.to_json())

@@ -112,13 +112,6 @@ def test_columns_may_be_stored_in_several_ways(tmp_path):
     assert found["e"].to_pylist() == [None, None, "s", "t", "u", None]
 
 
-def test_row_labels_of_pandas_are_no_columns(tmp_path):
-    whole = frame()[["a", "y"]]
-    whole[whole.a > 0].to_parquet(tmp_path / "0.parquet")  # with an index of its own
-    whole.to_parquet(tmp_path / "1.parquet")
-    assert read_table(tmp_path).frame.column_names == ["a", "y"]
-
-
 def bad_folders():
     def nothing(folder):
         (folder / "a.csv").write_text("a\n1\n")

@@ -38,10 +38,7 @@ MODELS = {
     "sqrt": (sp.SqrtLasso(**FEW), Y),
     "quantile": (sp.QuantileLasso(q=0.3, **FEW), Y),
     "quantiles": (sp.QuantileLasso(q=(0.1, 0.5, 0.9), **FEW), Y),
-    "objects": (
-        sp.PathRegressor(loss=sp.Huber(3.0), penalty=partial(sp.MCP, gamma=2.5), **FEW),
-        Y,
-    ),
+    "objects": (sp.PathRegressor(loss=sp.Huber(3.0), penalty=partial(sp.MCP, gamma=2.5), **FEW), Y),
     "groups": (
         sp.PathRegressor(penalty=partial(sp.GroupLasso, groups=[0, 0, 1, 1, 2, 2]), **FEW),
         Y,
@@ -335,19 +332,14 @@ def change(value, *path):
     [
         (change(..., "format"), "'format'"),
         (change(3, "version"), "newer"),
-        (change("1", "version"), "newer"),
         (change(True, "version"), "newer"),
         (change(..., "model", "coef"), "'coef'"),
         (change(..., "model", "coef", "größe"), "'coef'|'index'"),
         (change("2", "model", "coef", "größe"), "not a number"),
-        (change(None, "model", "coef", "größe"), "not a number"),
         (change(True, "model", "coef", "größe"), "not a number"),
         (change(10**400, "model", "coef", "größe"), "not a number"),
-        (change([1], "model", "intercept"), "not a number"),
-        (change("small", "model", "attributes", "best_risk_"), "not a number"),
         (change(None, "model", "attributes", "best_risk_"), "not a number"),
         (change(3, "model", "attributes", "stop_"), "not a string"),
-        (change([1.0, 2.0], "model", "attributes", "alpha_"), "not a number"),
         (change(0, "model", "attributes", "tuning_"), "unknown"),
         (change([1], "model", "parameters"), "not a mapping"),
         (change(1, "model", "parameters", "epochs"), "'parameters' are not those of LADLasso"),
@@ -383,7 +375,7 @@ def change(value, *path):
         ),
         (change({"os": "system"}, "model", "parameters", "cv"), "not valid"),
     ],
-    ids=range(37),
+    ids=range(32),
 )
 def test_models_that_are_none(do, said, entries, tmp_path):
     changed = json.loads(entries)

@@ -88,12 +88,6 @@ def test_path_of_an_estimator(model):
     assert display.figure_ is display.ax_.figure
 
 
-def test_surface_of_an_estimator(model):
-    display = sp.RiskPathDisplay.from_estimator(model, kind="surface")
-    assert_surface(display.ax_, model.risk_path_, model.alphas_, display.best)
-    assert "α" in display.ax_.get_ylabel()
-
-
 @pytest.mark.parametrize("select", ["last", 5])
 def test_the_selected_iterate_is_marked(select, data):
     model = sp.LADLasso(select=select, n_alphas=3, n_iter=30, tol=1e6, random_state=0).fit(*data)
@@ -114,12 +108,15 @@ def test_given_axes(kind, model):
     assert inner.figure_ is part.figure
 
 
-def test_plot_again(model):
+def test_the_surface_is_another_plot(model):
     display = sp.RiskPathDisplay.from_estimator(model)
     first = display.ax_
     assert display.plot(kind="surface") is display
     assert display.ax_ is not first
     assert_surface(display.ax_, model.risk_path_, model.alphas_, display.best)
+    assert "α" in display.ax_.get_ylabel()
+    with pytest.raises(ValueError, match="kind must be one of 'path', 'surface'; got 'curve'"):
+        sp.RiskPathDisplay.from_estimator(model, kind="curve")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -132,19 +129,11 @@ def test_no_risk_no_plot(kind, data, model):
         sp.RiskPathDisplay.from_estimator(weighted, kind=kind)
 
 
-# Weights are said to be taken for counts.
-
-
 def test_other_estimators_are_not_said_to_have_had_weights(data, model):
     for other in (Lasso().fit(*data), make_pipeline(model)):
         with pytest.raises((TypeError, ValueError, AttributeError)) as caught:
             sp.RiskPathDisplay.from_estimator(other)
         assert "sample_weight" not in str(caught.value)
-
-
-def test_wrong_kind(model):
-    with pytest.raises(ValueError, match="kind must be one of 'path', 'surface'; got 'curve'"):
-        sp.RiskPathDisplay.from_estimator(model, kind="curve")
 
 
 def test_tuning(tuning):

@@ -66,27 +66,17 @@ def test_each_interval_is_drawn_in_its_place():
 
 
 def test_the_smallest_p_values_are_drawn_where_there_are_many():
-    ax = made(ESTIMATES, ERRORS).plot(most=2, fdr=0.3)
-    assert labels(ax) == ["column 12", "column 11"]
+    own, names = Figure().add_subplot(), ("a", "b", "c", "d", "e")
+    ax = plot_intervals(made(ESTIMATES, ERRORS, names), own, most=2, fdr=0.3)
+    assert ax is own
+    assert labels(ax) == ["c", "b"]
     text = " ".join(each.get_text() for each in ax.texts)
     assert "2 of 5" in text
     assert "30%" in text
 
 
-def test_names_are_labels_and_axes_may_be_given():
-    figure = Figure()
-    own = figure.add_subplot()
-    intervals = made(ESTIMATES, ERRORS, names=("a", "b", "c", "d", "e"))
-    assert plot_intervals(intervals, own) is own
-    assert labels(own) == ["c", "a", "d", "b"]
-
-
-@pytest.mark.parametrize("most", [0, -1, 1.5])
-def test_wrong_numbers(most):
-    with pytest.raises((TypeError, ValueError), match="most must be"):
-        made(ESTIMATES, ERRORS).plot(most=most)
-
-
 def test_nothing_to_draw():
+    with pytest.raises(ValueError, match="most must be"):
+        made(ESTIMATES, ERRORS).plot(most=0)
     with pytest.raises(ValueError, match="no coefficient is identified"):
         made([1.0], [np.inf]).plot()

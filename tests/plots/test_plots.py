@@ -71,9 +71,11 @@ def texts_of(ax):
 
 @every_plot
 def test_plots_leave_the_settings_of_matplotlib_alone(plot, tuning, risk, tmp_path):
-    before = dict(mpl.rcParams)
+    before, files = dict(mpl.rcParams), [tmp_path / name for name in ("a.svg", "b.svg")]
     ax = plot(tuning, risk, None)
-    plots.save(ax, tmp_path / "plot.png")
+    for file in files:
+        plots.save(ax, file)
+    assert files[0].read_bytes() == files[1].read_bytes()
     assert dict(mpl.rcParams) == before
     sizes = {label.get_fontsize() for label in (ax.xaxis.label, *ax.get_xticklabels())}
     assert sizes <= {8.0, 8.5}  # also of ticks, which are made when they are drawn
@@ -90,15 +92,6 @@ def test_plots_on_given_axes_touch_no_others(plot, tuning, risk):
     assert pyplot.get_fignums() == open_figures
     assert (second.xaxis.label.get_fontsize(), second.spines["left"].get_linewidth()) == size
     figure.draw_without_rendering()
-
-
-@every_plot
-def test_any_plot_is_saved_the_same_twice(plot, tuning, risk, tmp_path):
-    files = [tmp_path / name for name in ("a.svg", "b.svg")]
-    ax = plot(tuning, risk, None)
-    for file in files:
-        plots.save(ax, file)
-    assert files[0].read_bytes() == files[1].read_bytes()
 
 
 @pytest.mark.parametrize("ending", ["png", "pdf", "svg"])
@@ -153,7 +146,7 @@ def test_plot_shows_what_an_audit_repaired():
     X, y, _ = draw(60, 30)
     path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=60)
     risk = sp.estimate_risk(path, method="compressed", audit=60, rng=0)
-    curves = {line.get_label(): line.get_ydata() for line in risk.plot().lines}
+    curves = curves_of(risk.plot())
     assert_array_equal(curves["before audit correction"], risk.raw)
     assert_array_equal(curves["estimated risk"], risk.values)
 
@@ -287,10 +280,9 @@ def test_at_most_500_grey_lines():
     assert_allclose([abs(segment[-1, 1]) for segment in segments], sizes[10:510])
 
 
-def test_coefficients_that_are_all_zero(risk):
+def test_coefficients_that_are_all_zero():
     X, y, _ = draw(60, 5)
-    path = sp.run(X, y, sp.LAD(), sp.Lasso(1e3), n_iter=3)
-    ax = path.plot(best=0)
+    ax = sp.run(X, y, sp.LAD(), sp.Lasso(1e3), n_iter=3).plot(best=0)
     assert not named(ax)
     ax.figure.draw_without_rendering()
 
@@ -337,8 +329,7 @@ def test_residuals(risk):
 
 
 def test_residuals_of_any_iterate(risk):
-    points = risk.plot_residuals(0).lines[1]
-    assert_array_equal(points.get_xdata(), risk.path.y)
+    assert_array_equal(risk.plot_residuals(0).lines[1].get_xdata(), risk.path.y)
     with pytest.raises(ValueError, match="t must be at most 60"):
         risk.plot_residuals(61)
 
@@ -392,9 +383,6 @@ def test_audit_with_a_huge_tail(risk):
     ax = plots.plot_audit(replace(risk, audit=replace(risk.audit, differences=differences)))
     assert texts_of(ax) == ["3 iterations off the scale, up to 1e+05"]
     assert ax.get_ylim()[1] < 100
-
-
-def test_no_audit_no_plot(risk):
     with pytest.raises(ValueError, match="audit=32"):
         plots.plot_audit(replace(risk, audit=None))
 
@@ -408,7 +396,7 @@ def panels(figure):
     return {ax.get_title(loc="left"): ax for ax in figure.axes if ax.get_title(loc="left")}
 
 
-def test_summary(tuning, risk, tmp_path):
+def test_summary(tuning, risk):
     names = [f"x{j}, a feature" for j in range(30)]
     figure = plots.plot_summary(tuning, names, scale=np.full(30, 2.0))
     found = panels(figure)
@@ -419,10 +407,6 @@ def test_summary(tuning, risk, tmp_path):
     coefficient = found["(c)"].lines[0]
     j = int(coefficient.get_label()[2:].split(",")[0])
     assert_array_equal(coefficient.get_ydata(), 2 * risk.path.coef[:, j])
-    files = [tmp_path / name for name in ("a.pdf", "b.pdf")]
-    for file in files:
-        plots.save(figure, file)
-    assert files[0].read_bytes() == files[1].read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -438,9 +422,8 @@ def test_summary_of_little(n, options):
     found = panels(figure)
     assert "selected iteration 2" in curves_of(found["(a)"])
     assert found["(e)"].get_xlabel() == "raw residual at iteration 2"
-    assert "smallest estimated risk" in curves_of(
-        found["(f)"]
-    )  # in place of an audit that has no say
+    # in place of an audit that has no say
+    assert "smallest estimated risk" in curves_of(found["(f)"])
 
 
 def test_ranking():

@@ -30,7 +30,6 @@ from steinpath.problem._scoring import Criterion
 from steinpath.risk._after_choice import ChosenRisk
 from steinpath.risk._leave_out import LeftOutModels
 from steinpath.risk._risk import Risk
-from steinpath.risk._splits import Splits
 from steinpath.tuning._tuning import Tuning
 
 # Reference levels that are listed, and the smallest p-value that is printed.
@@ -219,13 +218,11 @@ class Fitted:
     @property
     def dependence(self) -> str:
         """How rows depend on each other: "groups", "time" or ""."""
-        options = self.tuning.context.options
-        if isinstance(options.cv, Splits):
-            train, test = options.cv.train, options.cv.test > 0
-            last = len(train) - 1 - train[::-1].argmax(axis=0)
-            if np.all(last < test.argmax(axis=0)):  # predicted from earlier rows only
-                return "time"
-        return "groups" if options.groups is not None else ""
+        train, test = self.tuning.chosen.splits.train, self.tuning.chosen.splits.test > 0
+        last = len(train) - 1 - train[::-1].argmax(axis=0)
+        if np.all(last < test.argmax(axis=0)):  # predicted from earlier rows only
+            return "time"
+        return "groups" if self.tuning.context.options.groups is not None else ""
 
 
 def count_nonzeros(path: Path) -> np.ndarray:

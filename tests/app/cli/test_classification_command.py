@@ -56,36 +56,6 @@ def fit_table(table, loss="logistic", **options):
 
 
 @pytest.mark.parametrize(
-    ("values", "options", "classes"),
-    [
-        (["no", "yes"], (), ["no", "yes"]),
-        ([True, False], (), ["false", "true"]),
-        ([10, 9], (), ["9", "10"]),
-        ([1.5, -2], (), ["-2", "1.5"]),
-        ([0, 1, 2], (), None),
-        ([0, 1], ("--task", "regression"), None),
-        ([0, 1, 10], ("--task", "classification"), ["0", "1", "10"]),
-    ],
-    ids=str,
-)
-def test_targets_that_are_classes(values, options, classes, tmp_path):
-    drawn(60).assign(y=values * (60 // len(values))).to_csv(tmp_path / "d.csv", index=False)
-    said = call("fit", tmp_path / "d.csv", "--target", "y", "--json", "--no-plots", *QUICK,
-                *options, "--out", tmp_path / "o")  # fmt: skip
-    assert json.loads(said.stdout).get("classes") == classes
-
-
-def test_rows_without_a_class_are_left_out(tmp_path):
-    table = drawn()
-    table.loc[[3, 7], "y"] = None
-    table.to_csv(tmp_path / "d.csv", index=False)
-    command = ("fit", tmp_path / "d.csv", "--target", "y", "--out", tmp_path / "o", *QUICK)
-    assert "2 values are missing, in 1 column: 'y'" in refused(*command)
-    found = json.loads(call(*command, "--impute", "--json", "--no-plots").stdout)
-    assert (found["rows"], found["classes"]) == (88, ["low", "middle"])
-
-
-@pytest.mark.parametrize(
     ("options", "said"),
     [
         (("--task", "classification", "--loss", "lad"), "--task classification and --loss lad"),
@@ -260,15 +230,6 @@ def test_losses_are_ranked_by_the_error_rate(k, files):
     said = call("compare", files / f"of{k}.csv", "--target", "y", *QUICK, "--no-plots",
                 "--penalty", "lasso", "--out", out).stdout  # fmt: skip
     assert said.startswith("y: expected error rate")
-
-
-def test_tune_keeps_the_best(files):
-    found, out = fitted(files, 3, "--penalty", "ridge", command="tune")
-    model = sp.load_model(out / "model.json")
-    assert model[-1].loss == found["ranking"][0]["loss"]
-    said = call("tune", files / "of2.csv", "--target", "y", *QUICK, "--no-plots", "--loss",
-                "logistic", "--out", out).stdout  # fmt: skip
-    assert "by alpha (not adjusted for selection)" in said
 
 
 def test_the_risks_of_several_classes_are_in_one_file(files):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import steinpath as sp
-from commands import call, write
+from commands import bounds, call, write
 
 QUICK = ("--n-iter", "60", "--n-alphas", "6", "--no-plots")
 
@@ -50,6 +50,16 @@ def test_the_expected_error_is_that_on_new_groups(grouped):
     assert found["without"]["risk"] < 0.7 * errors["without"]
 
 
+def test_intervals_cover_new_groups(grouped):
+    _, _, models, _, new = grouped
+    shares = {}
+    for name, model in models.items():
+        lower, upper = bounds(model, new, 0.9).T
+        shares[name] = np.mean((lower <= new["y"]) & (new["y"] <= upper))
+    assert shares["with"] > 0.8
+    assert shares["without"] < shares["with"] - 0.1
+
+
 def test_the_group_is_no_feature_and_need_not_be_in_new_rows(grouped):
     _, found, models, _, new = grouped
     assert found["with"]["features"] == 30
@@ -83,6 +93,14 @@ def test_the_order_of_the_file_does_not_matter(tmp_path):
     same = ("risk", "stderr", "naive_risk", "constant_risk", "median_absolute_error", "alpha")
     assert [found[0][name] for name in same] == pytest.approx([found[1][name] for name in same])
     assert found[0]["features"] == 3
+
+
+def test_later_rows_are_harder_than_rows_between_others(tmp_path):
+    file, time = write(tmp_path, table=drifting(150)), ("--time", "day")
+    options = {"between": ("--drop", "day"), "later": time, "gap": (*time, "--gap", "15")}
+    risks = {name: fit(file, tmp_path / name, *own)["risk"] for name, own in options.items()}
+    assert risks["later"] > 1.1 * risks["between"]
+    assert risks["gap"] != risks["later"]
 
 
 @pytest.mark.parametrize("command", ["tune", "compare"])

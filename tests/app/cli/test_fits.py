@@ -58,6 +58,23 @@ def test_fit_prints_a_table_and_writes_everything(fitted):
     assert f"{best.best_iter_} of 60" in result.stdout
 
 
+def test_the_model_is_that_of_tune_on_standardised_columns(fitted):
+    folder, _, _ = fitted
+    model, data, new = sp.load_model(folder / "out" / "model.json"), houses(), houses(50, seed=5)
+    encoder = sp.TableEncoder().fit(data.drop(columns="price"))
+    X, rows = encoder.transform(data), encoder.transform(new)
+    mean, deviation, y = X.mean(axis=0), X.std(axis=0), data["price"].to_numpy()
+    seed = np.random.RandomState(0).randint(np.iinfo(np.int32).max)  # as scikit-learn draws it
+    options = {"fit_intercept": True, "rng": seed}
+    by_hand = sp.tune((X - mean) / deviation, y, sp.LAD(), sp.Lasso, 6, 60, **options)
+    assert model[-1].alpha_ == pytest.approx(by_hand.best_lam / np.sqrt(len(y)))
+    assert model[-1].best_iter_ == by_hand.best_iter
+    risk = by_hand.best_risk, by_hand.best_risk_stderr
+    assert (model[-1].best_risk_, model[-1].best_risk_stderr_) == pytest.approx(risk)
+    predicted = by_hand.predict((rows - mean) / deviation)
+    np.testing.assert_allclose(model.predict(new), predicted, rtol=1e-6)
+
+
 def test_predict_writes_a_number_for_each_row(fitted, tmp_path):
     folder, _, _ = fitted
     model = folder / "out" / "model.json"
@@ -127,6 +144,8 @@ def test_every_kind_of_file_gives_the_same_model(name, tmp_path):
     call("fit", reference, "--target", "price", "--out", tmp_path / "r", "--no-plots", *QUICK)
     model, same = (sp.load_model(folder / "model.json") for folder in (out, tmp_path / "r"))
     np.testing.assert_allclose(model.predict(table), same.predict(table), rtol=1e-10)
+    lines = call("predict", out / "model.json", file).stdout.splitlines()
+    np.testing.assert_allclose(np.array(lines[1:], float), same.predict(table), rtol=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -207,13 +226,6 @@ def test_a_quantile_is_tested_by_its_own_loss(tmp_path):
     found = json.loads(call(*command, "--quantile", "0.8", "--json", *QUICK).stdout)
     assert (found["test_loss"], found["test_parameter"]) == ("quantile", 0.8)
     assert {row["loss"] for row in found["ranking"]} == {"quantile"}
-
-
-def test_folders_are_named_after_the_file(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path)
-    call("fit", "houses.csv", "--target", "price", "--no-plots", *QUICK)
-    assert (tmp_path / "houses-fit" / "report.html").exists()
 
 
 def test_without_matplotlib_there_are_no_plots_and_a_line_says_why(tmp_path, monkeypatch):

@@ -116,13 +116,9 @@ def interrupted_at(module, folder, *arguments, command=COMMAND, **environment):
     "module",
     [
         "steinpath.app",
-        "steinpath.app.cli",
         "click",
-        "numpy",
         "numpy.random.mtrand",  # written in C
-        "scipy.linalg",
         "sklearn.base",
-        "rich.console",
         "steinpath.app.cli.predict",
     ],
 )

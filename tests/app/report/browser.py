@@ -1,6 +1,5 @@
 """A real browser without a window, driven over its DevTools protocol through a pipe."""
 
-import base64
 import fcntl
 import json
 import os
@@ -154,11 +153,6 @@ class Browser:
     def key(self, name):
         for kind in ("keyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", type=kind, key=name, code=name)
-
-    def screenshot(self, path):
-        """Keep a picture of the whole page."""
-        answer = self.call("Page.captureScreenshot", captureBeyondViewport=True, format="png")
-        Path(path).write_bytes(base64.b64decode(answer["data"]))
 
     def complaints(self):
         """Return what the page has logged, thrown or been refused since it was opened."""
