@@ -67,10 +67,7 @@ class ProbeColumns:
 
 
 def follow(linearization: Linearization, coordinates: Array, columns: ProbeColumns) -> Array:
-    """Compute the coefficients (N + 1, members, k) of the corrections in one pass of the tangents.
-
-    ``coordinates``, of shape (N, members, k), are those of the duals in the direction of a column.
-    """
+    """Return coefficients (N + 1, members, k), given coordinates (N, members, k) of the duals."""
     dtype = columns.reader.dtype
     scale = 1.0 if columns.into_v is None else 1 / linearization.n_samples
     N, *width = coordinates.shape

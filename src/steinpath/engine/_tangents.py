@@ -68,11 +68,7 @@ class Window:
 
 
 class Linearization:
-    """Derivatives of the maps of a batch at its iterates.
-
-    The design may be the batch's in another precision, which is then that of the tangents.
-    Derivatives that are kept for another pass take the memory of another path.
-    """
+    """Derivatives of the maps of a batch at its iterates, in the precision of the design."""
 
     def __init__(
         self,
@@ -91,7 +87,8 @@ class Linearization:
             # finding the inactive part would take longer than computing with it
             self._length, self._worth_copying = _WINDOW_ON_DEVICE, 0.0
         self._residuals: list[Array] | None = None  # for maps that use all of them
-        # carried states require a pass through all iterations
+        # kept for another pass, they take the memory of another path; carried states require a pass
+        # through all iterations
         keep = keep or batch.maps.carries
         self._known: dict[int, tuple[Tangent, Tangent]] | None = {} if keep else None
 

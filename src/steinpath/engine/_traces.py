@@ -45,13 +45,10 @@ METHODS = ("exact", "hutchinson")
 
 @dataclass(frozen=True, eq=False)
 class CorrectionMatrices:
-    """W (None without a covariance), K (None if not needed) and A, each of shape (probes, T, T).
+    """Matrices (probes, T, T), whose means over the first axis are the estimates."""
 
-    Their means over the first axis are the estimates; an exact matrix has a single layer.
-    """
-
-    W: Array | None
-    K: Array | None
+    W: Array | None  # None without a covariance
+    K: Array | None  # None if it is not needed
     A: Array
     row_squares: Array | None  # ρ², one per observation
 
@@ -139,11 +136,8 @@ def compute_matrices(
     width: int = WIDTH,
     linearization: Linearization | None = None,
 ) -> CorrectionMatrices:
-    """Return the matrices with one layer per random probe; see `correction_matrices`.
-
-    With known moments the corrections do not need K. ``width`` tangent columns advance together, in
-    a linearization that keeps its derivatives.
-    """
+    """Return the matrices with one layer per random probe; see `correction_matrices`."""
+    # with known moments the corrections do not need K
     streams = _streams(path, moments, rho_squared, method == "exact", n_probes, rng)
     if moments is not None and not always_K:
         del streams["v"]

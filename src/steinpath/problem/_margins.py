@@ -91,18 +91,19 @@ class MarginLoss(SeparableLoss):
         return rows.total(weights * self.rho(labels * r)) / rows.root
 
     def gradient(self, r: Array, step: Any = 0.0, rows: Rows | None = None) -> Array:
-        rows = rows or Rows.of(r)
-        labels, weights = self._rows(r, rows)
-        scale = 1 / rows.root
-        smoothing = _smoothing(weights, _smoothing(scale, step))
+        labels, weights, scale, smoothing = self._smoothed(r, step, rows)
         return scale * (labels * (weights * self.score(labels * r, smoothing)))
 
     def hessian(self, r: Array, step: Any = 0.0, rows: Rows | None = None) -> Diagonal:
+        labels, weights, scale, smoothing = self._smoothed(r, step, rows)
+        return Diagonal(along_members(scale * weights * self.slope(labels * r, smoothing), r))
+
+    def _smoothed(self, r: Array, step: Any, rows: Rows | None) -> tuple[Any, Any, Any, Any]:
+        """Return the labels, weights and scale of the losses of the rows, and their smoothing."""
         rows = rows or Rows.of(r)
         labels, weights = self._rows(r, rows)
         scale = 1 / rows.root
-        smoothing = _smoothing(weights, _smoothing(scale, step))
-        return Diagonal(along_members(scale * weights * self.slope(labels * r, smoothing), r))
+        return labels, weights, scale, _smoothing(weights, _smoothing(scale, step))
 
     def conjugate(self, w: Array, rows: Rows | None = None) -> Array:
         rows = rows or Rows.of(w)
