@@ -477,13 +477,7 @@ def curvature(design: Design) -> float:
 
 
 def _balanced_steps(
-    design: Design,
-    y: Array,
-    loss: Loss,
-    penalty: Penalty,
-    sigma: Any,
-    tau: Any,
-    ratio: float,
+    design: Design, y: Array, loss: Loss, penalty: Penalty, sigma: Any, tau: Any, ratio: float
 ) -> tuple[Any, Any]:
     """Fill in missing step sizes so that ``sigma tau ‖X‖² / n`` is just below its limit."""
     # The duals have the size of the loss gradient and the residuals that of y. Steps that move each

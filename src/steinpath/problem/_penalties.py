@@ -33,13 +33,7 @@ from steinpath._support.arrays import (
     to_numpy,
 )
 from steinpath._support.caching import cached_property
-from steinpath._support.validation import (
-    check_array,
-    check_returned,
-    is_own,
-    shown,
-    store_number,
-)
+from steinpath._support.validation import check_array, check_returned, is_own, shown, store_number
 from steinpath.problem._jacobians import (
     Diagonal,
     FreeLast,
