@@ -50,13 +50,11 @@ class Debiased:
     #: Widths of intervals at each iteration relative to those at t, of shape (n_iter + 1,).
     relative_width: np.ndarray
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether the Monte Carlo error is small relative to the standard errors."""
-        known = np.isfinite(self.stderr) & (self.stderr > 0)
-        if not known.any():
-            return True
-        return bool(np.mean((self.noise[known] / self.stderr[known]) ** 2) <= _NOISE**2)
+
+def share_of_noise(noise: np.ndarray, stderr: np.ndarray) -> float:
+    """Return the mean square of Monte Carlo errors relative to standard errors."""
+    known = np.isfinite(stderr) & (stderr > 0)
+    return float(np.mean((noise[known] / stderr[known]) ** 2)) if known.any() else 0.0
 
 
 class Responses:
@@ -146,11 +144,9 @@ class Responses:
             traces = np.concatenate([traces, new], axis=1)
             new = [at[t].products[k] for k, t in enumerate(times)]
             products = np.concatenate([products, new], axis=1)
-            debiased = [
-                self._estimate(k, t, traces[k], products[k], directions[k])
-                for k, t in enumerate(times)
-            ]
-            if all(estimate.is_settled for estimate in debiased):
+            each_path = zip(range(members), times, traces, products, directions, strict=True)
+            debiased = [self._estimate(*of_path) for of_path in each_path]
+            if all(share_of_noise(own.noise, own.stderr) <= _NOISE**2 for own in debiased):
                 break
             count = traces.shape[1]
         return debiased

@@ -22,7 +22,7 @@ from steinpath._support.validation import (
 from steinpath.engine._batch import Batch
 from steinpath.engine._path import Path
 from steinpath.inference._coefficient_intervals import CoefficientIntervals
-from steinpath.inference._debias import Debiased, debias
+from steinpath.inference._debias import Debiased, debias, share_of_noise
 from steinpath.inference._scores import Scores, blocks_of, scores_of
 from steinpath.risk._evidence import Diagnostic
 from steinpath.risk._held_out import RowSample
@@ -174,10 +174,7 @@ def intervals_along(
     kind: str = "auto",
     names: Any = None,
 ) -> list[list[CoefficientIntervals]]:
-    """Return intervals at several iterations, of one path or of each path of a batch.
-
-    Scores and total responses are computed once.
-    """
+    """Return intervals at several iterations, of one path or of each path of a batch."""
     if isinstance(source, Path):
         batch, paths, rngs = Batch.of(source), [source], [rng]
     else:
@@ -323,9 +320,7 @@ def _total_response(debiased: Debiased) -> Diagnostic:
 
 
 def _monte_carlo(debiased: Debiased, stderr: np.ndarray) -> Diagnostic:
-    known = np.isfinite(stderr) & (stderr > 0)
-    share = debiased.noise[known] / stderr[known]
-    value = float(np.sqrt(np.mean(share**2))) if known.any() else 0.0
+    value = math.sqrt(share_of_noise(debiased.noise, stderr))
     message = (
         f"the Monte Carlo error is {value:.0%} of the standard errors at iteration {debiased.t}, "
         "which include it; an earlier iteration needs fewer random probes"

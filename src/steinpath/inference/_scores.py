@@ -35,16 +35,14 @@ from steinpath.risk._evidence import columns_of
 
 # Eigenvalues of the Gram matrix below this fraction of the largest are rounding errors.
 _RANK_TOL = 1e-10
-# Unexplained fraction of a column from which on its coefficient is identified.
-_IDENTIFIED = 1e-7
-# Correlation of a score with another column from which on they are regarded as duplicates.
-_COPIES = 1 - 1e-5
+# Unexplained fraction of a column from which on its coefficient is identified, and correlation of
+# its score with another column from which on they are regarded as duplicates.
+_IDENTIFIED, _COPIES = 1e-7, 1 - 1e-5
 # Random signs that estimate a trace of order n, with relative error 1 / √(32 n).
 _SIGNS = 64
 # Columns that are read together.
 _BLOCK = 256
-# Node-wise lasso: the penalty is alpha = _FACTOR * √(log p / n) on the scale of standardised
-# columns.
+# Node-wise lasso: the penalty is _FACTOR * √(log p / n) on the scale of standardised columns.
 _FACTOR = 0.5
 # Iterations per round and in total; and the relative tolerance of the optimality conditions.
 _STRIDE, _MOST_ITERATIONS, _TOLERANCE = 50, 500, 0.05
