@@ -423,7 +423,10 @@ class Search:
                 return Tuning(lams, tuple(risks), settled, self.rule, best, stop, context)
             k = unsettled[0]
             rough = left[k].pop(0)
-            if left[k] or not _is_quiet(risks[k], iterates[k]):
+            # the Monte Carlo error may be within the default tolerance already
+            risk, t = risks[k], iterates[k]
+            quiet = noise_near(t, risk.probe_stderr) <= noise_allowed(risk.stderr[t])
+            if left[k] or not quiet:
                 risks[k] = closely(k, rough)
                 enough = done()
 
@@ -445,8 +448,3 @@ def _raise_others(
             rounding = float(namespace(risks[k].values).finfo(risks[k].values.dtype).eps)
             shift += rounding * abs(float(risks[k].values[iterates[k]]))  # not to end below it
             risks[k] = replace(risks[k], values=risks[k].values + shift)
-
-
-def _is_quiet(risk: Risk, t: int) -> bool:
-    """Whether the Monte Carlo error is within the default tolerance of `estimate_risk`."""
-    return noise_near(t, risk.probe_stderr) <= noise_allowed(risk.stderr[t])
