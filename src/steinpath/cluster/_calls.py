@@ -127,10 +127,11 @@ class Calls:
                 "kept": self._objects.__getitem__,
                 "new": reference,
             }
-            value = unpack_result(answers[0].packed, [each.parts for each in answers], sources)
+            value = unpack_result(answers[0].packed, [one.parts for one in answers], sources)
         for own, used in zip(pickler.generators, answers[0].generators, strict=True):
             _advance(own, used)
-        for text, category in dict.fromkeys(each for a in answers for each in a.warnings):
+        warned = itertools.chain.from_iterable(one.warnings for one in answers)
+        for text, category in dict.fromkeys(warned):
             warn(text, category)
         return value
 
@@ -202,7 +203,7 @@ def _total(answers: Sequence[Any]) -> Array:
 def _advance(generator: np.random.Generator, used: np.random.Generator) -> None:
     """Set a generator to the state of its copy that was used."""
     generator.bit_generator.state = used.bit_generator.state
-    own, other = (each.bit_generator.seed_seq for each in (generator, used))
+    own, other = generator.bit_generator.seed_seq, used.bit_generator.seed_seq
     spawned: Any = getattr(other, "n_children_spawned", 0)
     if missing := spawned - getattr(own, "n_children_spawned", 0):
         own.spawn(missing)  # type: ignore[attr-defined]

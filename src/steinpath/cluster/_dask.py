@@ -76,15 +76,15 @@ class DaskCarrier:
         # the first message may follow a session to another worker, later ones must not
         bound = position > 1
         waiting = self._submit(position, messages, bound)
-        answers = _Gathering(self._client, waiting)
+        gathering = _Gathering(self._client, waiting)
         while True:
             try:
-                found = answers.poll()
+                answers = gathering.poll()
             except Exception as error:
                 raise self._explained(error, waiting) from None
-            if found is not None:
-                self.addresses = [address for _, address in found]
-                return [answer for answer, _ in found]
+            if answers is not None:
+                self.addresses = [address for _, address in answers]
+                return [answer for answer, _ in answers]
             workers = self._client.nthreads()
             lost = [address not in workers for address in self.addresses]
             if (bound and any(lost)) or not workers:

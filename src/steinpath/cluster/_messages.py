@@ -368,7 +368,7 @@ def _without_rows(risk: Risk) -> dict[str, Any]:
 
 def _state(obj: Any) -> dict[str, Any]:
     """Return the fields of a dataclass or a named tuple."""
-    names = [each.name for each in fields(obj)] if is_dataclass(obj) else obj._fields
+    names = [field.name for field in fields(obj)] if is_dataclass(obj) else obj._fields
     return {name: getattr(obj, name) for name in names}
 
 
