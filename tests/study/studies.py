@@ -63,9 +63,7 @@ class Calls:
         return self._really(config, seed)
 
 
-# ------------------------------------------------------------------------------------------------
 # Replacements of `in_worker`
-# ------------------------------------------------------------------------------------------------
 
 _really = parallel.in_worker
 
@@ -95,12 +93,6 @@ def note_threads(folder, job):
     counts = {library["num_threads"] for library in threadpool_info()}
     Path(folder, f"{job.config.key}-{job.seed}").write_text(f"{os.getpid()} {sorted(counts)}")
     return result
-
-
-def with_notes(job, **notes):
-    """Compute a replication as a worker with a different version of a package would."""
-    result = _really(job)
-    return result._replace(notes=result.notes | notes)
 
 
 def fail(job):

@@ -81,9 +81,7 @@ def test_as_many_iterations_as_pay_unless_some_are_asked_for(monkeypatch):
     assert asked == [8, "auto"]
 
 
-# ------------------------------------------------------------------------------------------------
 # As a study
-# ------------------------------------------------------------------------------------------------
 
 TINY = replace(
     STUDIES["choice"],

@@ -86,9 +86,7 @@ def test_risks_are_those_of_new_rows(rows, noise):
         assert found == pytest.approx(own + added.mean(), abs=tolerance)
 
 
-# ------------------------------------------------------------------------------------------------
 # Clusters
-# ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rows", CLUSTERS)
@@ -131,9 +129,7 @@ def test_rows_of_a_cluster_share_errors_and_features(rows, correlation):
     assert between == pytest.approx(0, abs=tolerance)
 
 
-# ------------------------------------------------------------------------------------------------
 # Time
-# ------------------------------------------------------------------------------------------------
 
 
 def test_a_series_remembers_rows_and_errors():

@@ -32,9 +32,7 @@ def study(*arguments):
     return CliRunner().invoke(main, ["study", *map(str, arguments)])
 
 
-# ------------------------------------------------------------------------------------------------
 # Output
-# ------------------------------------------------------------------------------------------------
 
 
 def test_help_and_list_name_what_there_is(monkeypatch):
@@ -136,9 +134,7 @@ def test_errors_take_a_line_and_no_traceback(tmp_path):
     assert result.output.startswith("Error: cannot write ")
 
 
-# ------------------------------------------------------------------------------------------------
 # Separate processes
-# ------------------------------------------------------------------------------------------------
 
 
 class Commands:

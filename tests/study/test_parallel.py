@@ -1,6 +1,5 @@
 """Replications are identical bit for bit, wherever they run and after failures."""
 
-import io
 import json
 import os
 import re
@@ -14,7 +13,6 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from rich.console import Console
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import studies
@@ -47,9 +45,7 @@ def assert_same_study(folder, finished, study, seeds):
             assert columns(one.part(config, seed)) == columns(other.part(config, seed))
 
 
-# ------------------------------------------------------------------------------------------------
 # Reproducibility
-# ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("where", ["processes", "cluster"])
@@ -85,9 +81,7 @@ def test_a_replication_elsewhere_has_one_thread(tmp_path, monkeypatch, request, 
     assert str(os.getpid()) not in {pid for pid, _ in found}
 
 
-# ------------------------------------------------------------------------------------------------
 # Failing replications and dying workers
-# ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("where", ["processes", "cluster"])
@@ -164,27 +158,7 @@ def test_a_connection_that_is_lost_each_time_is_a_failure(tmp_path, monkeypatch,
     assert report.failures == [f"4 × the connection to the cluster {cluster} was lost"]
 
 
-def test_a_worker_with_other_code_ends_the_study(tmp_path, monkeypatch, cluster):
-    monkeypatch.setattr(parallel, "in_worker", partial(studies.with_notes, code="0" * 16))
-    with pytest.raises(StudyError, match="different version of steinpath"):
-        run_study(TINY, tmp_path, SIZES, cluster=cluster)
-    assert part_files(tmp_path) == []
-
-
-def test_workers_with_other_versions_are_pointed_out(tmp_path, monkeypatch, cluster):
-    output = io.StringIO()
-    console = Console(file=output, width=500)
-    run_study(TINY, tmp_path, SIZES, cluster=cluster, console=console)
-    assert "different versions" not in output.getvalue()
-    other = partial(studies.with_notes, versions='{"numpy": "1.0"}')
-    monkeypatch.setattr(parallel, "in_worker", other)
-    run_study(TINY, tmp_path, replace(SIZES, reps=3), cluster=cluster, console=console)
-    assert output.getvalue().count("computed with different versions") == 1
-
-
-# ------------------------------------------------------------------------------------------------
 # Local clusters, and no cluster
-# ------------------------------------------------------------------------------------------------
 
 
 def test_a_cluster_on_this_machine_needs_no_port_of_its_own(tmp_path, finished):

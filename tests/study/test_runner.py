@@ -30,9 +30,7 @@ def manifest_of(folder, study=TINY):
     return json.loads((folder / study.name / "manifest.json").read_text())
 
 
-# ------------------------------------------------------------------------------------------------
 # Missing replications
-# ------------------------------------------------------------------------------------------------
 
 
 def test_a_second_run_does_nothing_and_finds_the_same(tmp_path, monkeypatch):
@@ -103,9 +101,7 @@ def test_redraw_draws_what_is_there_and_does_nothing(tmp_path, monkeypatch):
     assert set(tables(tmp_path)) == set(before)
 
 
-# ------------------------------------------------------------------------------------------------
 # Failures
-# ------------------------------------------------------------------------------------------------
 
 
 def test_a_replication_that_fails_is_reported_and_costs_no_other(tmp_path, monkeypatch, finished):
@@ -186,9 +182,7 @@ def test_nonsense_is_refused(tmp_path, options, name):
     assert not (tmp_path / "out").exists()
 
 
-# ------------------------------------------------------------------------------------------------
 # Manifest
-# ------------------------------------------------------------------------------------------------
 
 
 def test_the_manifest_says_how_a_study_came_about(tmp_path, monkeypatch):
@@ -233,9 +227,7 @@ def test_a_manifest_that_is_none_counts_as_no_runs(tmp_path, content):
     assert run["ended"] == "complete"
 
 
-# ------------------------------------------------------------------------------------------------
 # Different code or versions
-# ------------------------------------------------------------------------------------------------
 
 
 def said_by(study, folder, sizes, **options):

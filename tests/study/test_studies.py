@@ -14,7 +14,7 @@ from steinpath.study import STUDIES, Sizes, run_study
 from steinpath.study._replicate import WATCHED, replicate
 from steinpath.study._scenarios import SCENARIOS
 from steinpath.study._settings import ALGORITHM, PAIRS, Configuration, interval_times, pair_title
-from steinpath.study._tables import centered, inside, mean_and_error
+from steinpath.study._tables import inside
 
 mpl.use("agg")
 
@@ -127,21 +127,7 @@ def has_band(ax, x, low, high):
     return False
 
 
-# ------------------------------------------------------------------------------------------------
 # Means over replications
-# ------------------------------------------------------------------------------------------------
-
-
-def test_means_and_standard_errors():
-    mean, error = mean_and_error(np.array([[1.0, 5.0], [2.0, 5.0], [6.0, 5.0]]))
-    np.testing.assert_allclose(mean, [3, 5])
-    np.testing.assert_allclose(error, [math.sqrt(7 / 3), 0])  # variance 7 with 2 degrees of freedom
-
-
-def test_centred_columns_lose_their_first():
-    np.testing.assert_array_equal(
-        centered(np.array([[1.0, 3.0, 0.0], [2.0, 2.0, 5.0]])), [[0, 2, -1], [0, 0, 3]]
-    )
 
 
 def test_inside_is_a_t_test():
@@ -154,9 +140,7 @@ def test_inside_is_a_t_test():
     assert inside(values).mean() == pytest.approx(expected, abs=tolerance)
 
 
-# ------------------------------------------------------------------------------------------------
 # Plans
-# ------------------------------------------------------------------------------------------------
 
 
 def test_the_papers_algorithm_and_sizes():
@@ -278,9 +262,7 @@ def test_settings_of_a_plan_differ(name):
         assert len({s.key for s in plan}) == len(plan)
 
 
-# ------------------------------------------------------------------------------------------------
 # Risk
-# ------------------------------------------------------------------------------------------------
 
 
 def check_curves(table, columns, names):
@@ -329,9 +311,7 @@ def test_summary_of_risk():
             assert row["reps"] == 5
 
 
-# ------------------------------------------------------------------------------------------------
 # Universality
-# ------------------------------------------------------------------------------------------------
 
 
 def test_curves_of_universality():
@@ -365,9 +345,7 @@ def test_summary_of_universality():
             assert row["largest, %"] == pytest.approx(100 * relative)
 
 
-# ------------------------------------------------------------------------------------------------
 # Rates
-# ------------------------------------------------------------------------------------------------
 
 
 def power_laws(sizes, exponents, noise=0.0):
@@ -416,9 +394,7 @@ def test_table_and_slopes_of_rates():
         assert found["s.e."] == pytest.approx(math.hypot(*moved))
 
 
-# ------------------------------------------------------------------------------------------------
 # Stopping
-# ------------------------------------------------------------------------------------------------
 
 
 def test_regret_by_hand():
@@ -448,9 +424,7 @@ def test_regret_by_hand():
     assert found["last", 1]["chosen"] == 3
 
 
-# ------------------------------------------------------------------------------------------------
 # Coverage
-# ------------------------------------------------------------------------------------------------
 
 
 def test_coverage_one_by_one():
@@ -474,9 +448,7 @@ def test_coverage_one_by_one():
             assert row["reps"] == 5
 
 
-# ------------------------------------------------------------------------------------------------
 # Mis-specified
-# ------------------------------------------------------------------------------------------------
 
 
 def test_summary_of_mis_specified():
@@ -518,9 +490,7 @@ def test_long_curves_are_thinned_but_keep_their_ends():
     assert (found[0], found[-1]) == (0, few.iters)
 
 
-# ------------------------------------------------------------------------------------------------
 # Choice
-# ------------------------------------------------------------------------------------------------
 
 LEFT_OUT = {"rows": "rows", "groups": "clusters", "time": "later rows"}
 
@@ -556,9 +526,7 @@ def test_summary_of_choice():
             assert row["width"] == pytest.approx(found["width"].mean())
 
 
-# ------------------------------------------------------------------------------------------------
 # Figures
-# ------------------------------------------------------------------------------------------------
 
 
 @EVERY
@@ -805,9 +773,7 @@ def test_curves_of_margins_and_intervals():
             np.testing.assert_allclose(column(rows, f"{name}_se"), stats.sem(along))
 
 
-# ------------------------------------------------------------------------------------------------
 # All together
-# ------------------------------------------------------------------------------------------------
 
 
 @EVERY
