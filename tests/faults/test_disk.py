@@ -11,6 +11,7 @@ from pathlib import Path
 import matplotlib
 import pytest
 
+import steinpath as sp
 from commands import COMMAND, call, houses, write
 from steinpath import plots
 from steinpath._support.files import write_text
@@ -182,3 +183,11 @@ def test_links_are_followed_and_what_is_no_file_stays(tmp_path):
     with pytest.raises(OSError, match="is not a regular file"):
         write_text(pipe, "text")
     assert pipe.is_fifo()
+
+
+def test_a_saved_model_on_a_full_disk_stays_as_it_was(undisturbed, tmp_path):
+    file = Path(shutil.copy(undisturbed / "out" / "model.json", tmp_path))
+    before, model = file.read_bytes(), sp.load_model(file)
+    with files_below(100), pytest.raises(OSError, match="File too large"):
+        sp.save_model(model, file)
+    assert contents(tmp_path) == {"model.json": before}
