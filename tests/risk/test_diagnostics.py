@@ -80,7 +80,9 @@ def momentum(xp=np):
     return sp.Recursion(
         dual=lambda t, u, v: -xp.clip(v[-1], -0.1, 0.1),
         primal=primal,
-        dual_jvp=lambda t, u, v, du, dv: xp.where(xp.abs(v[-1])[:, None] < 0.1, -dv[-1], 0.0),
+        dual_jvp=lambda t, u, v, du, dv: xp.where(
+            xp.abs(v[-1])[:, None] < 0.1, -dv[-1], 0 * dv[-1]
+        ),
         primal_jvp=lambda t, b, eta, db, deta: primal(t, db, deta),
     )
 

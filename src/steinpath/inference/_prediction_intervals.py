@@ -306,9 +306,10 @@ class _Shifted:
             counts = xp.take(indices(counts, centres), xp.reshape(order, (-1,)), axis=0)
             counts = xp.cumulative_sum(xp.reshape(counts, order.shape), axis=1)
             # the number of centres whose cumulative count is too small is the index of the result
-            place = xp.sum(xp.astype(counts < k - first, xp.int64), axis=1, keepdims=True)
-            column = xp.take_along_axis(order, place, axis=1)
-            return xp.take_along_axis(centres, column, axis=1)[:, 0] + float(middle)
+            place = xp.sum(xp.astype(counts < k - first, xp.int64), axis=1)
+            place += indices(np.arange(centres.shape[0]) * centres.shape[1], centres)
+            flat = xp.reshape(xp.sort(centres, axis=1), (-1,))
+            return xp.take(flat, place, axis=0) + float(middle)
         values = _columns(centres, self.fold[first:last])
         values += like(self.shifts[first:last], centres)
         if type(values) is np.ndarray:
