@@ -9,19 +9,19 @@ import numpy as np
 import steinpath as sp
 from problems import draw
 from steinpath._support.progress import listener
-from steinpath._support.validation import captured_warnings
+from steinpath._support.validation import capturing_warnings
 from steinpath.app.cli import main
 
 
 class Listening:
-    """Notes every step that it is told of, and whether the process's own settings were changed."""
+    """Notes every step, and whether the process's own settings were changed."""
 
     def __init__(self):
-        self.told, self.settings = [], set()
+        self.steps, self.settings = [], set()
 
     def __call__(self, what, steps):
         def step():
-            self.told.append((what, steps))
+            self.steps.append((what, steps))
             self.settings.add(settings())
             return False
 
@@ -35,21 +35,21 @@ def settings():
 
 
 def fit(k):
-    """A fit of its own for each k: its bits, what it told of its progress, and its warnings."""
+    """A fit of its own for each k: its bits, its progress, and its warnings."""
     X, y, _ = draw(60 + 5 * k, 15, seed=k)
     rng = np.random.default_rng(k)
-    listening, said = Listening(), []
-    tokens = listener.set(listening), captured_warnings.set(said)
+    listening = Listening()
+    token = listener.set(listening)
     try:
-        steps = sp.ChambollePock(1.0 + k, 1.0)  # too long by an amount of its own
-        path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), steps, 5)
-        tuning = sp.tune(X, y, sp.LAD(), sp.Lasso, 4, 20 + k, method="compressed", rng=rng)
+        with capturing_warnings() as said:
+            steps = sp.ChambollePock(1.0 + k, 1.0)  # too long by an amount of its own
+            path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), steps, 5)
+            tuning = sp.tune(X, y, sp.LAD(), sp.Lasso, 4, 20 + k, method="compressed", rng=rng)
     finally:
-        listener.reset(tokens[0])
-        captured_warnings.reset(tokens[1])
+        listener.reset(token)
     arrays = [path.coef, tuning.risk, tuning.stderr, tuning.coef, rng.integers(2**62, size=2)]
     bits = [np.asarray(array).tobytes() for array in arrays]
-    return bits, tuning.best, listening.told, said, listening.settings
+    return bits, tuning.best, listening.steps, said, listening.settings
 
 
 def command(arguments):

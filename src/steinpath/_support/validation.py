@@ -11,6 +11,8 @@ import mmap
 import operator
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from numbers import Real
 from typing import Any
@@ -358,17 +360,27 @@ def check_flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
-#: List that collects warnings instead of showing them, if set.
-captured_warnings: ContextVar[list[tuple[str, type[Warning]]] | None] = ContextVar(
-    "captured_warnings", default=None
-)
+#: Messages of warnings with their categories.
+Captured = list[tuple[str, type[Warning]]]
+_captured: ContextVar[Captured | None] = ContextVar("captured", default=None)
+
+
+@contextmanager
+def capturing_warnings() -> Iterator[Captured]:
+    """Collect warnings of this package in a list instead of showing them."""
+    captured: Captured = []
+    token = _captured.set(captured)
+    try:
+        yield captured
+    finally:
+        _captured.reset(token)
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Issue a warning attributed to the line outside this package that called into it."""
-    kept = captured_warnings.get()
-    if kept is not None:
-        kept.append((message, category))
+    captured = _captured.get()
+    if captured is not None:
+        captured.append((message, category))
         return
     frame, level = sys._getframe(1), 2
     # scikit-learn wraps `fit` and `transform`, and its pipelines call them

@@ -169,7 +169,7 @@ def save_model_file(
     found = {
         "format": _FORMAT,
         "version": _VERSION,
-        "steinpath_version": _installed(),
+        "steinpath_version": installed_version(),
         "target": target,
         "reading": reading,
         "steps": [*steps] if encoders else None,
@@ -182,7 +182,7 @@ def save_model_file(
     write_text(Path(file), content)
 
 
-def _installed() -> str:
+def installed_version() -> str:
     """Return the version of this package."""
     with suppress(PackageNotFoundError):
         return version("steinpath")

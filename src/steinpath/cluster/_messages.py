@@ -248,7 +248,7 @@ class _Remote(NamedTuple):
     dtype: Any
 
 
-class Summary(NamedTuple):
+class Totals(NamedTuple):
     """Shape, sum and sum of absolute values of an array or a number."""
 
     shape: tuple[int, ...]
@@ -268,7 +268,7 @@ class ResultPickler(Pickler):  # type: ignore[misc]
         self._known = {id(one): place for place, one in kept.items()}
         self._new = list[Any]()
         self.parts: list[np.ndarray] = []
-        self.summaries: list[Summary] = []
+        self.summaries: list[Totals] = []
         self.dump(value)
         self.packed = file.getvalue()
         kept |= {(key, number): one for number, one in enumerate(self._new)}
@@ -330,16 +330,16 @@ class ResultPickler(Pickler):  # type: ignore[misc]
         return new, state, path.design._norm
 
 
-def _summary(value: np.ndarray | float) -> Summary:
+def _summary(value: np.ndarray | float) -> Totals:
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":
-        return Summary(array.shape, 0.0, 0.0)
+        return Totals(array.shape, 0.0, 0.0)
     finite = np.where(np.isfinite(array), array, 0.0).astype(float)
     with np.errstate(over="ignore"):
-        return Summary(array.shape, float(finite.sum()), float(np.abs(finite).sum()))
+        return Totals(array.shape, float(finite.sum()), float(np.abs(finite).sum()))
 
 
-def same_on_all(blocks: Sequence[Sequence[Summary]]) -> bool:
+def same_on_all(blocks: Sequence[Sequence[Totals]]) -> bool:
     """Return whether the results of all blocks have the same arrays, except for rounding.
 
     Sums over the rows of two blocks differ by far more, so an array over rows is noticed that was

@@ -18,9 +18,9 @@ import numpy as np
 from scipy.sparse import issparse
 
 from steinpath._support.arrays import Array
-from steinpath._support.validation import captured_warnings
+from steinpath._support.validation import capturing_warnings
 from steinpath.cluster._blocks import StoredBlock
-from steinpath.cluster._messages import KeptObjects, ResultPickler, Summary, unpack_call
+from steinpath.cluster._messages import KeptObjects, ResultPickler, Totals, unpack_call
 from steinpath.design._base import ScalableDesign
 from steinpath.design._conversion import column_moments
 from steinpath.design._dense import DenseDesign
@@ -172,7 +172,7 @@ class Done(NamedTuple):
     generators: list[np.random.Generator]
     warnings: list[tuple[str, type[Warning]]]
     #: Shapes and sums of the arrays in ``packed``, which must agree with those of other blocks.
-    summaries: list[Summary]
+    summaries: list[Totals]
 
 
 class Failed(NamedTuple):
@@ -265,12 +265,11 @@ def _answer(call: Call, design: WorkerDesign, kept: KeptObjects) -> Answer:
     """Make a call; exceptions become answers."""
     for place in [place for place in kept if place[0] in call.released]:
         del kept[place]
-    warned: list[tuple[str, type[Warning]]] = []
-    token = captured_warnings.set(warned)
     try:
         generators = deepcopy(call.generators)  # sessions of one process received the same ones
         function, args = unpack_call(call.packed, design, call.parts, generators, kept)
-        result = ResultPickler(function(*args), call.key, kept)
+        with capturing_warnings() as warned:
+            result = ResultPickler(function(*args), call.key, kept)
         # what is common to all blocks is sent by the first one
         packed = b"" if design.communicator.index else result.packed
         return Done(packed, result.parts, generators, warned, result.summaries)
@@ -278,8 +277,6 @@ def _answer(call: Call, design: WorkerDesign, kept: KeptObjects) -> Answer:
         raise
     except BaseException as error:
         return Failed(_portable(error.with_traceback(None)))
-    finally:
-        captured_warnings.reset(token)
 
 
 def _portable(error: BaseException) -> BaseException:

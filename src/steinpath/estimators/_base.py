@@ -24,7 +24,8 @@ from steinpath._support.messages import Message, Remedy, prefixed
 from steinpath._support.printing import Summary, with_error
 from steinpath._support.progress import printing, tell
 from steinpath._support.validation import (
-    captured_warnings,
+    Captured,
+    capturing_warnings,
     check_array,
     check_choice,
     check_count,
@@ -204,18 +205,14 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         common = self.get_params(deep=False) | {"random_state": seed}
         common["cv"] = list(cv) if isinstance(cv, Iterator) else cv
         before = getattr(self, "estimators_", ())  # with warm starts, these are continued
-        fitted, messages = list[PathEstimator](), list[tuple[str, type[Warning]]]()
+        fitted, messages = list[PathEstimator](), Captured()
         for k, part in enumerate(parts):
             one = before[k] if len(before) == len(parts) else self
             one = copy(one).set_params(**common | part.parameters)
             if len(before) == len(parts):
                 vars(one).update(_fitted(before[k]))
-            token = captured_warnings.set([])
-            try:
+            with capturing_warnings() as captured:
                 fitted.append(one.fit(X, part.y, sample_weight, groups))
-                captured = captured_warnings.get() or ()
-            finally:
-                captured_warnings.reset(token)
             messages += [(prefixed(part.prefix, text), category) for text, category in captured]
         for message, category in messages:
             warn(message, category)

@@ -18,7 +18,7 @@ from steinpath._support.cells import texts
 from steinpath._support.messages import DataError, counted, worded
 from steinpath._support.printing import printable_json
 from steinpath._support.progress import begin
-from steinpath._support.validation import captured_warnings
+from steinpath._support.validation import capturing_warnings
 from steinpath.app import TASKS
 from steinpath.app.cli.clusters import cluster, wants_cluster
 from steinpath.app.cli.commands import option, read_format, usable_names
@@ -108,12 +108,10 @@ def _work(
 ) -> tuple[Result, FileFormat]:
     """Read the file and fit; return also how the file is read."""
     compare, requested = ctx.command.name != "fit", _requested_task(losses, options)
-    captured: list[tuple[str, type[Warning]]] = []
-    token = captured_warnings.set(captured)
     ranking: list[Ranked] = []
     intervals, wanted = None, options.get("intervals")
     try:
-        with Display() as display:
+        with capturing_warnings() as captured, Display() as display:
             data = _data(ctx, display, options, requested)
             _check_writable(folder)
             usual = _USUAL[data.roles.task] if compare else _USUAL[data.roles.task][:1]
@@ -130,8 +128,6 @@ def _work(
         raise
     except ValueError as error:  # about the numbers in the file; options were checked before
         raise DataError(str(error)) from error
-    finally:
-        captured_warnings.reset(token)
     notes = [worded(note, option, data.place) for note in data.notes]
     warned = {*fitted.estimator.warnings_, *(intervals.warnings if intervals else ())}
     # warnings of models that were not selected are not shown

@@ -17,7 +17,7 @@ from steinpath._support.cells import missing, read_column, texts
 from steinpath._support.files import as_csv, write_text
 from steinpath._support.messages import DataError, Message, refuse_unknown, worded
 from steinpath._support.printing import printable, with_error
-from steinpath._support.validation import captured_warnings
+from steinpath._support.validation import capturing_warnings
 from steinpath.app.cli.commands import option, read_format
 from steinpath.app.models import SavedModel, load_model_file
 from steinpath.app.tables import FileTable, placed, read_table
@@ -55,14 +55,9 @@ def run_predict(
     encoder.set_params(**how.of_cells)
     table = read_table(file, how, [c.name for c in encoder.columns_ if c.levels])
     refuse_unknown(table.frame.column_names, keep)
-    captured: list[tuple[str, type[Warning]]] = []
-    token = captured_warnings.set(captured)
-    try:
-        with placed(table.place):
-            X = encoder.transform(table.frame)
-            columns = dict(zip(names, _predict(estimator, X, interval), strict=True))
-    finally:
-        captured_warnings.reset(token)
+    with capturing_warnings() as captured, placed(table.place):
+        X = encoder.transform(table.frame)
+        columns = dict(zip(names, _predict(estimator, X, interval), strict=True))
     all_notes = (*table.notes, *(text for text, _ in captured))
     notes = [worded(note, option, table.place) for note in all_notes]
     for note in notes:

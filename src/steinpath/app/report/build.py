@@ -30,6 +30,7 @@ from steinpath._support.messages import Remedy, worded
 from steinpath._support.printing import places_of, to_digits_of, with_error
 from steinpath.app import FDR, LEVEL
 from steinpath.app.fitted import FitIntervals, Fitted, Ranked, count_nonzeros, fit_intervals
+from steinpath.app.models import installed_version
 from steinpath.design._dense import DenseDesign
 from steinpath.design._transformed import InterceptDesign
 from steinpath.plots import QUANTILES, held_out, largest_sizes, reliability, roc_curve, shorten
@@ -124,7 +125,8 @@ def build_content(result: Result) -> SimpleNamespace:
         charts=build_charts(fitted),
         command=result.command,
         provenance=(
-            *((name, version(name)) for name in ("steinpath", "numpy", "scipy", "scikit-learn")),
+            ("steinpath", installed_version()),
+            *((name, version(name)) for name in ("numpy", "scipy", "scikit-learn")),
             ("python", platform.python_version()),
             ("seed", str(fitted.main.random_state)),
             ("risk estimation method", fitted.risk.method),
