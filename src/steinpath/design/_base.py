@@ -21,7 +21,6 @@ from steinpath._support.arrays import (
     largest_along,
     like,
     namespace,
-    take,
     to_numpy,
     units_of,
 )
@@ -173,13 +172,12 @@ class Design(ABC):
         which = np.flatnonzero((rows >= numbers[0]) & (rows <= numbers[-1]))
         return which, rows[which] - numbers[0]
 
-    def picked(self, values: Array, rows: np.ndarray) -> Array:
-        """Return entries (…, m) of m rows of the whole, given those (…, n) of the local rows."""
+    def from_local(self, values: Array, rows: np.ndarray) -> Array:
+        """Return entries (…, m) of m rows of the whole, given those of the local ones of them."""
         if self.is_whole:
-            return take(values, rows, axis=values.ndim - 1)
-        which, where = self.places(rows)
+            return values
         entries = np.zeros((*values.shape[:-1], len(rows)), values.dtype)
-        entries[..., which] = values[..., where]
+        entries[..., self.places(rows)[0]] = values
         return self.over_rows(entries)
 
     def total(self, block: Array) -> Array:

@@ -34,6 +34,7 @@ from steinpath._support.arrays import (
     like,
     namespace,
     root_mean_square,
+    take,
     to_numpy,
     units_of,
 )
@@ -88,7 +89,9 @@ def hold_out_rows(
         predictions, interactions = exact.predictions.at(rows), exact.interactions
     elif groups is not None:
         values = leave_groups_out(options, drawn, design_in(batch, dtype, [rng]))
-        predictions = path.design.picked(values, rows)
+        predictions = path.design.from_local(
+            take(values, path.design.places(rows)[1], axis=1), rows
+        )
     else:
         design = design_in(batch, dtype, [rng])
         predictions, interactions = leave_rows_out(options, rows, design)

@@ -265,6 +265,5 @@ def losses_of(
     which, where = design.places(rows)
     if local or design.is_whole:
         return losses_at(criterion, y, where, predictions, others)
-    losses = np.zeros(predictions.shape, predictions.dtype)
-    losses[:, which] = losses_at(criterion, y, where, predictions[:, which], others)
-    return design.over_rows(losses)
+    losses = losses_at(criterion, y, where, predictions[:, which], others)
+    return design.from_local(losses, rows)

@@ -84,12 +84,8 @@ class Predictions:
 
     def at(self, rows: np.ndarray) -> Array:
         """Return predictions of some rows at all iterations, of shape (n_iter + 1, rows)."""
-        if self.path.design.is_whole:
-            return self.own(rows)
-        which, where = self.path.design.places(rows)
-        values = np.zeros((self.path.n_iter + 1, len(rows)), self.path.response.dtype)
-        values[:, which] = self.own(where)
-        return self.path.design.over_rows(values)
+        design = self.path.design
+        return design.from_local(self.own(design.places(rows)[1]), rows)
 
     def own(self, rows: np.ndarray) -> Array:
         """Return the same for local rows, by their local indices."""
@@ -232,13 +228,13 @@ def _compressed_together(options: Sequence[ResolvedOptions], batch: Batch) -> li
 
 def probes_wanted(options: ResolvedOptions, estimate: Estimate, first: int) -> int | None:
     """Return the number of probes required, or None if there are enough; ``first`` were drawn."""
+    if options.rough:
+        return None
     n_probes, most = estimate.n_probes, _MOST_PROBES * first
     best = options.near
     if best is None:
         best = int(namespace(estimate.values).argmin(estimate.values))
     noise = noise_near(best, estimate.probe_stderr)
-    if options.rough:
-        return None
     tol = options.probe_tol or noise_allowed(estimate.stderr[best])
     if noise > tol and n_probes < most:
         missing = min(noise / tol, _MOST_PROBES) if tol else _MOST_PROBES
