@@ -71,8 +71,8 @@ def _loaded(loader: Callable[[], Any], name: str) -> Any:
     try:
         return loader()
     except Exception as error:
-        message = f"{name} could not be loaded: {type(error).__name__}: {error}"
-        raise RuntimeError(message) from error
+        reason = f"{type(error).__name__}: {error}"
+        raise RuntimeError(f"{name} could not be loaded: {reason}") from error
 
 
 def checked(block: Any, name: str) -> Any:
@@ -110,9 +110,7 @@ def common(infos: Sequence[BlockInfo], names: Sequence[str]) -> tuple[int, str]:
     return first.columns, str(np.result_type(*(info.dtype for info in infos)))
 
 
-# ------------------------------------------------------------------------------------------------
 # Files
-# ------------------------------------------------------------------------------------------------
 
 _PARQUET = (".parquet", ".pq")
 _NEEDED = "Parquet files", "study"  # what requires pyarrow, and the extra that installs it
@@ -156,21 +154,16 @@ def header_of(path: str, name: str) -> Header:
 
 def read_columns(path: str, columns: ColumnNames) -> Any:
     """Read selected columns of a file."""
-    suffix = PurePath(path).suffix
-    if suffix in _PARQUET:
-        values, stop = np.empty((0, len(columns))), 0
-        for piece in _pieces_of_parquet(path, columns):
-            if not stop:
-                rows = _parquet().read_metadata(path).num_rows
-                values = np.empty((rows, len(columns)), piece.dtype)
-            start, stop = stop, stop + len(piece)
-            values[start:stop] = piece
-        return values
-    if suffix == ".npz":
-        return compressed(load_npz(path)).tocsr()[:, list(columns)]
-    values = _mapped(path)
-    every = list(columns) == list(range(values.shape[1]))
-    return np.array(values) if every else values[:, columns]
+    values = read_pieces(path, columns)
+    if not isinstance(values, Iterator):
+        return np.array(values) if isinstance(values, np.ndarray) else values
+    whole, stop = np.empty((0, len(columns))), 0
+    for piece in values:
+        if not stop:
+            whole = np.empty((header_of(path, path).rows, len(columns)), piece.dtype)
+        start, stop = stop, stop + len(piece)
+        whole[start:stop] = piece
+    return whole
 
 
 def read_pieces(path: str, columns: ColumnNames) -> Any:
@@ -180,7 +173,7 @@ def read_pieces(path: str, columns: ColumnNames) -> Any:
     """
     suffix = PurePath(path).suffix
     if suffix == ".npz":
-        return read_columns(path, columns)
+        return compressed(load_npz(path)).tocsr()[:, list(columns)]
     if suffix in _PARQUET:
         return _pieces_of_parquet(path, columns)
     values = _mapped(path)
@@ -231,9 +224,7 @@ def _parquet() -> Any:
     return import_pyarrow(*_NEEDED).parquet
 
 
-# ------------------------------------------------------------------------------------------------
 # Blocks in files, which the workers read in pieces
-# ------------------------------------------------------------------------------------------------
 
 
 class StoredBlock:
@@ -290,13 +281,12 @@ def _written(block: Any, name: str, largest_part: int, again: tuple[Any, ...] | 
                 try:
                     file.write(piece.data)
                 except OSError as error:
-                    raise OSError(
-                        error.errno,
+                    message = (
                         f"{name} could not be written to the scratch folder of its worker "
                         f"({error.strerror}); start workers with a local_directory with enough "
-                        "free space",
-                        path,
-                    ) from error
+                        "free space"
+                    )
+                    raise OSError(error.errno, message, path) from error
                 rows, columns, dtype = rows + len(piece), piece.shape[1], piece.dtype
         if not rows:
             _remove(path)

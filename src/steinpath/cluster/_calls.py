@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from functools import reduce
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from steinpath.cluster._messages import (
 )
 from steinpath.cluster._session import Answer, Call, Done, Failed, Lost, Partial
 from steinpath.design._base import Design, NormBounds
+
+if TYPE_CHECKING:
+    from steinpath.cluster._dask import DaskCarrier
 
 # Maximum number of times that a call is repeated because workers were lost.
 _REPEATS = 3
@@ -56,19 +59,6 @@ def worker_lost(name: str, how_often: str) -> str:
     )
 
 
-class Carrier(Protocol):
-    """Carries messages to the sessions of all blocks."""
-
-    #: Names of the blocks in messages.
-    names: Sequence[str]
-
-    def exchange(self, position: int, messages: Sequence[Any]) -> list[Answer]:
-        """Return the answers of all blocks to their messages; the first message has position 1."""
-
-    def restart(self) -> None:
-        """End all sessions; the next message starts new ones."""
-
-
 class CallResult:
     """The result of a call, as long as the client uses an object of it that the blocks keep."""
 
@@ -80,17 +70,15 @@ class CallResult:
 class Calls:
     """The sessions of all blocks of a design, and the calls that made their state."""
 
-    def __init__(self, carrier: Carrier, design: Design, starts: Sequence[int]):
+    def __init__(self, carrier: DaskCarrier, design: Design, starts: Sequence[int]):
         self._carrier, self._design, self._starts = carrier, weakref.ref(design), starts
         self._keys, self._lock = itertools.count(), threading.RLock()
         self._position = 0  # number of messages to the current sessions; 0 if there are none
         self._made: dict[int, list[Call]] = {}  # calls with results in use, by key
         self._released: list[int] = []  # keys of results that are no longer used
         self.norms: dict[tuple[Any, ...], NormBounds] = {}  # of designs, by their transformations
-        self._references: weakref.WeakKeyDictionary[Any, Reference] = weakref.WeakKeyDictionary()
-        self._objects: weakref.WeakValueDictionary[tuple[int, int], Any] = (
-            weakref.WeakValueDictionary()
-        )
+        self._references = weakref.WeakKeyDictionary[Any, Reference]()
+        self._objects = weakref.WeakValueDictionary[tuple[int, int], Any]()
 
     def call(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function on every block, and return its result."""
@@ -170,14 +158,13 @@ class Calls:
             if any(isinstance(answer, Lost) for answer in answers):
                 names = [name for name, one in pairs if isinstance(one, Lost) and one.own_worker]
                 raise _SessionsLost(", ".join(names))
-            for name, answer in pairs:
-                if isinstance(answer, Failed):
-                    answer.error.add_note(f"(at {name})")
+            failed = [(name, one.error) for name, one in pairs if isinstance(one, Failed)]
+            for name, error in failed:
+                error.add_note(f"(at {name})")
             if not any(isinstance(answer, Partial) for answer in answers):
                 return answers
-            for answer in answers:
-                if isinstance(answer, Failed):
-                    raise answer.error
+            if failed:
+                raise failed[0][1]
             messages = [_total(answers)] * len(answers)
 
     def _restart(self) -> None:

@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, wait
 from contextlib import contextmanager, nullcontext, suppress
 from copy import copy
 from functools import lru_cache
@@ -37,13 +37,13 @@ _LARGE = {"distributed.admin.large-graph-warning-threshold": "1 TiB"}
 
 
 class DaskCarrier:
-    """Carries messages to sessions on Dask workers; see `steinpath.cluster._calls`.
+    """Carries messages to the sessions of all blocks of a design, on Dask workers.
 
     A block that is loaded again must have the same properties as before.
     """
 
     def __init__(self, design: DistributedDesign):
-        self.names: Sequence[str] = design.names
+        self.names: Sequence[str] = design.names  # of the blocks in messages
         self._client = design.client
         bounds, dtype = [*design.starts, design.n_rows], str(design.example.dtype)
         blocks = zip(design.blocks, design._infos, design.names, strict=True)
@@ -59,7 +59,7 @@ class DaskCarrier:
         self._sessions, self.addresses = [], []
 
     def exchange(self, position: int, messages: Sequence[Any]) -> list[Answer]:
-        """Return the answers of all blocks to their messages."""
+        """Return the answers of all blocks to their messages; the first has position 1."""
         try:
             if not self._sessions:
                 self._open()
@@ -76,21 +76,25 @@ class DaskCarrier:
         # the first message may follow a session to another worker, later ones must not
         bound = position > 1
         waiting = self._submit(position, messages, bound)
-        gathering = _Gathering(self._client, waiting)
-        while True:
-            try:
-                answers = gathering.poll()
-            except Exception as error:
-                raise self._explained(error, waiting) from None
-            if answers is not None:
-                self.addresses = [address for _, address in answers]
-                return [answer for answer, _ in answers]
+        loop = self._client.loop.asyncio_loop
+        gathering = asyncio.run_coroutine_threadsafe(self._gather(waiting), loop)
+        while not wait([gathering], _POLL).done:
             workers = self._client.nthreads()
             lost = [address not in workers for address in self.addresses]
             if (bound and any(lost)) or not workers:
                 # otherwise they would wait forever and keep their sessions and blocks alive
                 self._client.cancel(waiting)
                 return [Lost(gone) for gone in lost]
+        try:
+            answers = gathering.result()
+        except (Exception, asyncio.CancelledError) as error:
+            raise self._explained(error, waiting) from None
+        self.addresses = [address for _, address in answers]
+        return [answer for answer, _ in answers]
+
+    async def _gather(self, waiting: list[Any]) -> list[Any]:
+        results: list[Any] = await self._client.gather(waiting, asynchronous=True)
+        return results
 
     def _open(self) -> None:
         """Start sessions on the workers that hold the blocks, or on others if those are full."""
@@ -110,46 +114,33 @@ class DaskCarrier:
         holders = self._client.who_has([args[0] for args in self._args])
         most = len(self._args) / sum(threads.values())  # sessions per thread
         for args in self._args:
-            used = self.addresses
+            load = {where: self.addresses.count(where) / threads[where] for where in threads}
             holding = [where for where in holders.get(args[0].key, ()) if where in threads]
-            free = [where for where in holding if used.count(where) < most * threads[where]]
-            least = min(threads, key=lambda where: self.addresses.count(where) / threads[where])
-            self.addresses.append(free[0] if free else least)
-            session = self._client.submit(
-                _session,
-                *args,
-                key=f"session-{uuid4().hex}",
-                pure=False,
-                workers=[self.addresses[-1]],
-                allow_other_workers=True,
+            free = [where for where in holding if load[where] < most]
+            self.addresses.append(free[0] if free else min(load, key=load.__getitem__))
+            options = {"workers": self.addresses[-1:], "allow_other_workers": True}
+            key = f"session-{uuid4().hex}"
+            self._sessions.append(
+                self._client.submit(_session, *args, key=key, pure=False, **options)
             )
-            self._sessions.append(session)
 
     def _submit(self, position: int, messages: Sequence[Any], bound: bool) -> list[Any]:
         from cloudpickle import dumps
         from dask import config
 
-        packed: dict[int, bytes] = {}  # totals are common to all blocks
+        # totals are common to all blocks, and packed once
+        one_of_each = {id(message): message for message in messages}
+        packed = {key: dumps(message, protocol=5) for key, message in one_of_each.items()}
         waiting = []
         for session, message, address in zip(self._sessions, messages, self.addresses, strict=True):
-            if id(message) not in packed:
-                packed[id(message)] = dumps(message, protocol=5)
+            args = session, position, packed[id(message)], _code()
+            options = {"retries": 0, "workers": [address] if bound else None}
+            key = f"message-{uuid4().hex}"
             with config.set(_LARGE):
-                future = self._client.submit(
-                    _deliver,
-                    session,
-                    position,
-                    packed[id(message)],
-                    _code(),
-                    key=f"message-{uuid4().hex}",
-                    pure=False,
-                    retries=0,
-                    workers=[address] if bound else None,
-                )
-            waiting.append(future)
+                waiting.append(self._client.submit(_deliver, *args, key=key, pure=False, **options))
         return waiting
 
-    def _explained(self, error: Exception, waiting: Sequence[Any]) -> Exception:
+    def _explained(self, error: BaseException, waiting: Sequence[Any]) -> BaseException:
         """Return an error with a helpful message for a failed task."""
         from distributed import KilledWorker
 
@@ -157,34 +148,12 @@ class DaskCarrier:
         name = next((name for name, task in tasks if task.status == "error"), "a block")
         if isinstance(error, KilledWorker):
             return WorkerLost(worker_lost(name, "repeatedly"))
-        if isinstance(error, CancelledError):
+        if isinstance(error, CancelledError | asyncio.CancelledError):
             return WorkerLost("the cluster no longer has the blocks of X; create the design again")
         # Dask keeps the error, whose traceback would keep the sessions
         error = copy(error.with_traceback(None))
         error.add_note(f"(at {name})")
         return error
-
-
-class _Gathering:
-    """Results of running tasks, polled repeatedly."""
-
-    def __init__(self, client: Any, futures: Sequence[Any]):
-        self._client, self._futures = client, list(futures)
-        self._task: asyncio.Task[list[Any]] | None = None
-
-    def poll(self) -> list[Any] | None:
-        """Wait briefly for the results; return None if they take longer."""
-        results: list[Any] | None = self._client.sync(self._poll)
-        return results
-
-    async def _poll(self) -> list[Any] | None:
-        if self._task is None:
-            gathering = self._client.gather(self._futures, asynchronous=True)
-            self._task = asyncio.ensure_future(gathering)
-            # its exception is ignored if the result is no longer needed
-            self._task.add_done_callback(lambda task: task.cancelled() or task.exception())
-        await asyncio.wait([self._task], timeout=_POLL)
-        return self._task.result() if self._task.done() else None
 
 
 def _session(

@@ -25,7 +25,7 @@ from steinpath.cluster._blocks import (
     read_response,
     stored,
 )
-from steinpath.cluster._calls import Calls, Carrier
+from steinpath.cluster._calls import Calls
 from steinpath.cluster._dask import DaskCarrier
 from steinpath.cluster._messages import OverRows
 from steinpath.design._base import Design, ScalableDesign
@@ -82,7 +82,7 @@ class DistributedDesign(ScalableDesign):
         n, p = self.shape
         return f"<DistributedDesign of {n} × {p} in {len(self.blocks)} blocks of rows>"
 
-    def carrier(self) -> Carrier:
+    def carrier(self) -> DaskCarrier:
         """Return a new connection to the blocks."""
         return DaskCarrier(self)
 
@@ -193,15 +193,14 @@ def from_delayed(
     loaders = list(loaders)
     if not loaders:
         raise ValueError("loaders is empty; provide one loader per block of rows")
-    names = [f"block {k}" for k in range(len(loaders))]
-    if all(is_dask_collection(loader) or isinstance(loader, Future) for loader in loaders):
-        return make_design(loaders, names, client, in_memory)
+    tasks = all(is_dask_collection(loader) or isinstance(loader, Future) for loader in loaders)
     for k, loader in enumerate(loaders):
-        if not callable(loader):
+        if not tasks and not callable(loader):
             raise TypeError(
                 "loaders must all be callables without arguments, or all be Dask delayed objects "
                 f"or futures; loader {k} is {loader!r:.60}"
             )
+    names = [f"block {k}" for k in range(len(loaders))]
     return make_design(loaders, names, client, in_memory)
 
 

@@ -28,7 +28,7 @@ from steinpath.problem._scoring import OnScaleOfY
 from steinpath.risk._audit import Audit
 from steinpath.risk._held_out import HeldOut, RowSample
 from steinpath.risk._leave_out import LeftOutModels
-from steinpath.risk._methods import Predictions
+from steinpath.risk._methods import Estimate, Predictions
 from steinpath.risk._risk import Risk
 
 try:
@@ -139,9 +139,7 @@ def transformations(design: Design) -> tuple[Any, ...]:
     return cls, *(np.asarray(one).tobytes() for one in args), *transformations(inner)
 
 
-# ------------------------------------------------------------------------------------------------
 # Calls: from the client to the blocks
-# ------------------------------------------------------------------------------------------------
 
 
 class CallPickler(Pickler):  # type: ignore[misc]
@@ -228,9 +226,7 @@ def unpack_call(
     return function, args
 
 
-# ------------------------------------------------------------------------------------------------
 # Results: from the blocks to the client
-# ------------------------------------------------------------------------------------------------
 
 
 class _New(NamedTuple):
@@ -296,9 +292,11 @@ class ResultPickler(Pickler):  # type: ignore[misc]
         if isinstance(obj, Path):
             return _received_path, self._path(obj)
         if isinstance(obj, Risk):
-            return _received_risk, (self._keep(obj), _state(obj) | _without_rows(obj))
+            state = {field.name: getattr(obj, field.name) for field in fields(obj)}
+            state |= {"estimate": _without_rows(obj.estimate), "audited": None}
+            return _received_risk, (self._keep(obj), state)
         if isinstance(obj, RowSample) and obj.design is not None:
-            return _received, (None, obj.whole)
+            return obj.whole.__reduce_ex__(5)
         if isinstance(obj, Predictions):
             path, number = obj.path, self._keep(obj).number
             shape = path.n_iter + 1, path.n_samples
@@ -308,12 +306,14 @@ class ResultPickler(Pickler):  # type: ignore[misc]
             differences = _Remote(self._keep(obj).number, "differences", shape, dtype)
             # computed by all blocks now
             curves = {name: getattr(obj, name) for name in _CURVES}
-            return _received, (Audit, vars(obj) | curves | {"differences": differences})
+            state = vars(obj) | curves | {"differences": differences}
+            return object.__new__, (Audit,), state
         names, axis = _OVER_ROWS.get(type(obj), ((), 0))
         if names and not (isinstance(obj, HeldOut) and obj.sample.design is None):
-            state = _state(obj)
-            parts = {name: OverRows(state[name], axis) for name in names}
-            return _received, (type(obj), state | parts)
+            parts = {name: OverRows(getattr(obj, name), axis) for name in names}
+            if is_dataclass(obj):
+                return object.__new__, (type(obj),), vars(obj) | parts
+            return type(obj), tuple((obj._asdict() | parts).values())
         return _design_parts(obj) or super().reducer_override(obj)
 
     def _keep(self, obj: Any) -> _New:
@@ -356,20 +356,14 @@ def same_on_all(blocks: Sequence[Sequence[Totals]]) -> bool:
     return True
 
 
-def _without_rows(risk: Risk) -> dict[str, Any]:
-    """Return the fields of a risk without the predictions of rows that were left out."""
-    estimate, nothing = risk.estimate, None
-    if (held_out := estimate.held_out) is not None:
-        sample = held_out.sample.whole or held_out.sample
-        held_out = held_out._replace(predictions=nothing, losses=None, sample=sample)
-        estimate = estimate._replace(held_out=held_out)
-    return {"estimate": estimate, "audited": None}
-
-
-def _state(obj: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass or a named tuple."""
-    names = [field.name for field in fields(obj)] if is_dataclass(obj) else obj._fields
-    return {name: getattr(obj, name) for name in names}
+def _without_rows(estimate: Estimate) -> Estimate:
+    """Return the result of a method without the predictions of rows that were left out."""
+    if (held_out := estimate.held_out) is None:
+        return estimate
+    sample, nothing = held_out.sample.whole or held_out.sample, None
+    return estimate._replace(
+        held_out=held_out._replace(predictions=nothing, losses=None, sample=sample)
+    )
 
 
 def unpack_result(
@@ -385,15 +379,6 @@ def unpack_result(
         "array": lambda number, *about: RemoteArray(new(number), *about),
     }
     return _Unpickler(packed, sources | more).load()
-
-
-def _received(cls: type | None, state: Any) -> Any:
-    """Return an object with these attributes; the state itself without a class."""
-    if cls is None or not is_dataclass(cls):
-        return state if cls is None else cls(**state)
-    value = object.__new__(cls)
-    value.__dict__.update(state)
-    return value
 
 
 def _received_path(reference: Reference, state: dict[str, Any], norm: Any) -> Path:

@@ -68,9 +68,8 @@ class WorkerDesign(ScalableDesign):
         return self.communicator.exchange("largest", value)
 
     def once(self, compute: Callable[[], Array]) -> Array:
-        return self.communicator.exchange(
-            "first", np.zeros(0) if self.communicator.index else compute()
-        )
+        value = np.zeros(0) if self.communicator.index else compute()
+        return self.communicator.exchange("first", value)
 
     def local(self, values: Array) -> Array:
         first = self.communicator.start
@@ -140,9 +139,7 @@ def _design_of(block: Any, dtype: Any) -> ScalableDesign:
     return DenseDesign.of_checked(block).astype(dtype)
 
 
-# ------------------------------------------------------------------------------------------------
 # Sessions
-# ------------------------------------------------------------------------------------------------
 
 
 class Call(NamedTuple):

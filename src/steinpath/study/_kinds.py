@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import deepcopy
 from functools import lru_cache
 from typing import Any
 
@@ -25,12 +26,14 @@ from steinpath.simulate import LabelModel, Noise, label_model
 from steinpath.study._scenarios import BY_DESIGN, CHOICE_SCENARIOS, Sample, model_of
 from steinpath.study._settings import (
     ALGORITHM,
+    CHOICES,
     LOSSES,
     MARGIN_LOSSES,
     PENALTIES,
     SCORES,
     Configuration,
     Curves,
+    generators,
     interval_times,
 )
 from steinpath.tuning._tune import tune
@@ -44,18 +47,13 @@ PREDICTION_LEVEL = 0.9
 _ROWS = 2000
 
 
-def _later_rows(_: Sample) -> dict[str, Any]:
-    from sklearn.model_selection import TimeSeriesSplit  # slow to import
+def _split(way: str, data: Sample) -> dict[str, Any]:
+    """Return the options of `tune` for one of `steinpath.study._settings.CHOICES`."""
+    if way == "time":
+        from sklearn.model_selection import TimeSeriesSplit  # slow to import
 
-    return {"cv": TimeSeriesSplit(5)}
-
-
-#: Options of `tune` for each of `steinpath.study._settings.CHOICES`.
-_SPLITS: dict[str, Callable[[Sample], dict[str, Any]]] = {
-    "rows": lambda _: {},
-    "groups": lambda data: {"groups": data.groups},
-    "time": _later_rows,
-}
+        return {"cv": TimeSeriesSplit(5)}
+    return {"groups": data.groups} if way == "groups" else {}
 
 
 def choose(config: Configuration, seed: int) -> Curves:
@@ -65,13 +63,9 @@ def choose(config: Configuration, seed: int) -> Curves:
     adjusted ("honest") for selection, with standard errors; coverage and mean width of prediction
     intervals for new rows.
     """
-    seeds = np.random.SeedSequence([seed, config.n, config.p]).spawn(2 + len(_SPLITS))
-    rng, new, *streams = seeds
-    data = CHOICE_SCENARIOS[config.rows](
-        config.n, config.p, config.noise, np.random.default_rng(rng)
-    )
+    (rng, new), rngs = generators(config, seed, 2, CHOICES)
+    data = CHOICE_SCENARIOS[config.rows](config.n, config.p, config.noise, rng)
     loss, penalty = LOSSES[config.loss], type(PENALTIES[config.penalty])
-    rngs = dict(zip(_SPLITS, streams, strict=True))
     curves: Curves = {}
     for way in config.ways:
         tuning = tune(
@@ -81,10 +75,10 @@ def choose(config: Configuration, seed: int) -> Curves:
             penalty,
             n_iter=config.iters or "auto",
             fit_intercept=True,
-            rng=np.random.default_rng(rngs[way]),
-            **_SPLITS[way](data),
+            rng=rngs[way],
+            **_split(way, data),
         )
-        later = np.random.default_rng(new)
+        later = deepcopy(new)  # the same new rows for all types of cross-validation
         X, y = data.new(_ROWS, later)
         low, high = tuning.predict_interval(X, PREDICTION_LEVEL).T
         values = {
@@ -132,21 +126,19 @@ def classify(config: Configuration, seed: int) -> Curves:
     They are ``truth``; ``train``, the training error; for each estimator its estimate under the
     estimator's name, and the standard error under this name with ``_stderr`` appended.
     """
-    data, *streams = np.random.SeedSequence([seed, config.n, config.p]).spawn(1 + len(LABEL_WAYS))
+    (data,), rngs = generators(config, seed, 1, LABEL_WAYS)
     model, loss = _label_model(config.p, config.rows), MARGIN_LOSSES[config.loss]
-    X, y = model.sample(config.n, np.random.default_rng(data))
+    X, y = model.sample(config.n, data)
     penalty: Penalty = Ridge(_RIDGE * math.sqrt(config.n))
     if config.penalty == "lasso":
         penalty = Lasso(_LASSO * lam_max(X, y, loss, Lasso(1.0), fit_intercept=True))
     path = run(X, y, loss, penalty, ChambollePock(), config.iters, fit_intercept=True)
-    rngs = dict(zip(LABEL_WAYS, streams, strict=True))
     curves: Curves = {}
     for name in RISKS:
         test_loss = loss if name == "matched" else name
         curves[f"{name}_truth"] = model.risk(path.coef, test_loss, path.intercept)
         for way in config.ways:
-            # the same folds and probes for all scoring losses
-            rng = np.random.default_rng(rngs[way])
+            rng = deepcopy(rngs[way])  # the same folds and probes for all scoring losses
             risk = estimate_risk(path, test_loss, rng=rng, **LABEL_WAYS[way])
             curves[f"{name}_train"] = np.asarray(risk.train)
             curves[f"{name}_{way}"] = np.asarray(risk.values)
@@ -170,9 +162,7 @@ def infer(config: Configuration, seed: int) -> Curves:
     Entries are those at `interval_times`, then at the default iteration (shortest intervals), then
     at the iteration with the smallest estimated risk.
     """
-    seeds = np.random.SeedSequence([seed, config.n, config.p]).spawn(3 + len(SCORES))
-    data, errors, risk, *probes = map(np.random.default_rng, seeds)
-    rngs = dict(zip(SCORES, probes, strict=True))
+    (data, errors, risk), rngs = generators(config, seed, 3, SCORES)
     model = model_of(config.p).under(noise=config.noise, design=BY_DESIGN[config.rows])
     X = model.sample(config.n, data).X
     noise = Noise(config.noise).sample(config.n, errors)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import lru_cache
@@ -23,53 +23,53 @@ from steinpath.risk._estimate import estimate_risk, estimate_risk_batch
 from steinpath.risk._leave_out import cross_validate_path, leave_one_out_path
 from steinpath.study._kinds import KINDS
 from steinpath.study._scenarios import BY_DESIGN, SCENARIOS, Generator, Sample, model_of
-from steinpath.study._settings import ALGORITHM, LOSSES, PENALTIES, Configuration, Curves
-
-#: Estimates the risk of a path whose features have the given covariance; the result has the
-#: attributes `values` and `stderr`.
-Way = Callable[[Path, np.ndarray, Generator], Any]
+from steinpath.study._settings import (
+    ALGORITHM,
+    LOSSES,
+    PENALTIES,
+    Configuration,
+    Curves,
+    generators,
+)
 
 # Audit all iterates, because studies evaluate each of them.
 _AUDIT: dict[str, Any] = {"audit": 32, "audit_until": 10**9}
-#: Options of `estimate_risk` for each corrected estimator, given the covariance.
-CORRECTIONS: dict[str, Callable[[np.ndarray], dict[str, Any]]] = {
-    "tilde": lambda covariance: {"covariance": covariance},
-    "hat": lambda _: {},
-    "scaled": lambda _: {"row_scale": "norm"},
-    "audited": lambda _: _AUDIT,
-    "safe": lambda _: _AUDIT | {"row_scale": "auto"},
+#: Options of `estimate_risk` for each corrected estimator; `_options` adds a known covariance.
+CORRECTIONS: dict[str, dict[str, Any]] = {
+    "tilde": {},
+    "hat": {},
+    "scaled": {"row_scale": "norm"},
+    "audited": _AUDIT,
+    "safe": _AUDIT | {"row_scale": "auto"},
 }
-
-
-def _corrected(way: str) -> Way:
-    # the same method for all pairs and sizes, even where another is cheaper
-    def estimate(path: Path, covariance: np.ndarray, rng: Generator) -> Any:
-        options = CORRECTIONS[way](covariance)
-        return estimate_risk(path, method="compressed", rng=rng, **options)
-
-    return estimate
-
-
 #: Estimators of the risk of every iterate that studies compare.
-WAYS: dict[str, Way] = {
-    **{way: _corrected(way) for way in CORRECTIONS},
-    "five": lambda path, _, rng: cross_validate_path(path, 5, rng=rng),
-    "ten": lambda path, _, rng: cross_validate_path(path, 10, rng=rng),
-    "loo": lambda path, _, rng: leave_one_out_path(path),
-}
-
+WAYS = (*CORRECTIONS, "five", "ten", "loo")
 #: Estimators whose warnings are counted.
 WATCHED = frozenset({"safe"})
+
+
+def _options(way: str, covariance: np.ndarray) -> dict[str, Any]:
+    known = {"covariance": covariance} if way == "tilde" else {}
+    return CORRECTIONS[way] | known
+
+
+def _estimate(way: str, path: Path, covariance: np.ndarray, rng: Generator) -> Any:
+    """Estimate the risk of a path whose features have the given covariance."""
+    if way == "loo":
+        return leave_one_out_path(path)
+    if way in ("five", "ten"):
+        return cross_validate_path(path, 5 if way == "five" else 10, rng=rng)
+    # the same method for all pairs and sizes, even where another is cheaper
+    return estimate_risk(path, method="compressed", rng=rng, **_options(way, covariance))
 
 
 def replicate(config: Configuration, seed: int) -> Curves:
     """Compute one replication.
 
     For the same seed, n and p, all penalties use the same data. The columns have an entry for every
-    iterate: ``truth``, the true risk; for each estimator its estimate under the estimator's name,
-    the standard error with ``_stderr`` appended, and if warnings are counted an indicator with
-    ``_warned`` appended; for corrected estimators ``train``, the training error. For other kinds of
-    replications, see `steinpath.study._kinds`.
+    iterate: ``truth``, the true risk; for each estimator its estimate under its name, the standard
+    error with ``_stderr`` appended, and if warnings are counted an indicator with ``_warned``
+    appended; for corrected estimators ``train``, the training error.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # those of interest are counted
@@ -83,7 +83,7 @@ def replicate(config: Configuration, seed: int) -> Curves:
         path = run(drawn.X, drawn.y, loss, penalty, ALGORITHM, config.iters)
         curves, covariance = {"truth": drawn.risk(path.coef, loss)}, model_of(config.p).covariance
         for way in config.ways:
-            curves |= _columns(way, WAYS[way](path, covariance, rngs[way]))
+            curves |= _columns(way, _estimate(way, path, covariance, rngs[way]))
         return curves
 
 
@@ -92,9 +92,7 @@ def draw(config: Configuration, seed: int, **options: Any) -> tuple[Sample, dict
 
     Options are passed to the scenario.
     """
-    data, *streams = np.random.SeedSequence([seed, config.n, config.p]).spawn(1 + len(WAYS))
-    rngs = dict(zip(WAYS, map(np.random.default_rng, streams), strict=True))
-    rng = np.random.default_rng(data)
+    (rng,), rngs = generators(config, seed, 1, WAYS)
     return SCENARIOS[config.rows](config.n, config.p, config.noise, rng, **options), rngs
 
 
@@ -119,8 +117,8 @@ _MEMORY = 2 * 2**30
 class BatchData(NamedTuple):
     """Data of several replications, and the random generators of their estimators."""
 
-    drawn: list[Sample]
-    rngs: list[dict[str, Generator]]
+    drawn: tuple[Sample, ...]
+    rngs: tuple[dict[str, Generator], ...]
     X: Any  # (members, n, p), on the device
     y: Any  # (members, n)
 
@@ -143,7 +141,7 @@ def draw_batch(config: Configuration, seeds: Sequence[int], jobs: int = 1) -> Ba
     first = fill(0)  # before the others, because it may compute and cache the covariance's root
     others = Parallel(jobs, prefer="threads")(delayed(fill)(k) for k in range(1, len(seeds)))
     drawn, rngs = zip(first, *others, strict=True)
-    return BatchData(list(drawn), list(rngs), X, y)
+    return BatchData(drawn, rngs, X, y)
 
 
 def replicate_batch(config: Configuration, seeds: tuple[int, ...], jobs: int = 1) -> list[Curves]:
@@ -163,10 +161,9 @@ def replicate_batch(config: Configuration, seeds: tuple[int, ...], jobs: int = 1
 def _estimates(way: str, batch: Batch, data: BatchData) -> list[Any]:
     rngs = [deepcopy(own[way]) for own in data.rngs]  # the data may be used again
     covariance = model_of(data.X.shape[2]).covariance
-    options = CORRECTIONS[way](covariance) if way in CORRECTIONS else {}
-    if way in CORRECTIONS and "audit" not in options:
-        return list(estimate_risk_batch(batch, rng=rngs, **options))
-    return [WAYS[way](path, covariance, rng) for path, rng in zip(batch, rngs, strict=True)]
+    if "audit" not in CORRECTIONS.get(way, _AUDIT):
+        return list(estimate_risk_batch(batch, rng=rngs, **_options(way, covariance)))
+    return [_estimate(way, path, covariance, rng) for path, rng in zip(batch, rngs, strict=True)]
 
 
 def _true_risks(batch: Batch, drawn: Sequence[Sample], jobs: int) -> list[np.ndarray]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -95,6 +96,16 @@ class Configuration:
     def pair(self) -> str:
         """Display name of loss and penalty."""
         return pair_title(self.loss, self.penalty)
+
+
+def generators(
+    config: Configuration, seed: int, count: int, ways: Iterable[str]
+) -> tuple[list[np.random.Generator], dict[str, np.random.Generator]]:
+    """Return ``count`` random generators of a replication, and one for each of `ways`."""
+    names = list(ways)
+    streams = np.random.SeedSequence([seed, config.n, config.p]).spawn(count + len(names))
+    rngs = [np.random.default_rng(stream) for stream in streams]
+    return rngs[:count], dict(zip(names, rngs[count:], strict=True))
 
 
 def interval_times(iters: int) -> list[int]:
