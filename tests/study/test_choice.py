@@ -7,18 +7,16 @@ import pytest
 from sklearn.model_selection import TimeSeriesSplit
 
 import steinpath as sp
-from steinpath.study import STUDIES, Configuration, Sizes, run_study
+from steinpath.study import Configuration
 from steinpath.study import _kinds as module
 from steinpath.study._replicate import replicate
 from steinpath.study._scenarios import CHOICE_SCENARIOS
-from studies import Calls, assert_same_parts
 
 INDEPENDENT = Configuration("lad", "lasso", 60, 12, 8, ("rows",), "independent", "laplace")
 CLUSTERS = Configuration(
     "square_root", "lasso", 60, 12, 8, ("rows", "groups"), "clusters of 3", "normal"
 )
 SERIES = Configuration("lad", "lasso", 60, 12, 8, ("rows", "time"), "time series", "normal")
-NAMES = {"truth", "naive", "naive_stderr", "honest", "honest_stderr", "covered", "width"}
 EVERY = pytest.mark.parametrize("config", [INDEPENDENT, CLUSTERS, SERIES], ids=lambda s: s.rows)
 
 
@@ -79,24 +77,3 @@ def test_as_many_iterations_as_pay_unless_some_are_asked_for(monkeypatch):
     replicate(INDEPENDENT, 0)
     replicate(replace(INDEPENDENT, iters=0), 0)
     assert asked == [8, "auto"]
-
-
-# As a study
-
-TINY = replace(
-    STUDIES["choice"],
-    plan=lambda sizes: [replace(s, iters=sizes.iters) for s in (INDEPENDENT, SERIES)],
-)
-SIZES = Sizes(reps=2, n=(60,), p=(), iters=6)
-
-
-@pytest.mark.usefixtures("no_figures")
-def test_choices_are_made_in_numpy_whatever_the_backend(tmp_path, monkeypatch):
-    pytest.importorskip("torch")
-    first = run_study(TINY, tmp_path / "one", SIZES)
-    assert (first.finished, first.total, len(first.summary)) == (4, 4, 3)
-    run_study(TINY, tmp_path / "two", SIZES, jobs=2)
-    assert_same_parts(tmp_path / "one", tmp_path / "two")
-    calls = Calls(monkeypatch)
-    again = run_study(TINY, tmp_path / "one", SIZES, backend="torch")
-    assert (again.summary, calls.jobs) == (first.summary, [])

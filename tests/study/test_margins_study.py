@@ -1,14 +1,11 @@
 """One replication of ``margins``, compared with direct calls of the public functions."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 import steinpath as sp
-from steinpath.study import STUDIES, Configuration, Sizes, run_study
+from steinpath.study import Configuration
 from steinpath.study._replicate import replicate
-from studies import Calls, assert_same_parts
 
 WAYS = ("hat", "mended", "burman")
 HINGE = Configuration("hinge", "lasso", 60, 12, 8, WAYS, "unequal classes", "logistic")
@@ -39,17 +36,3 @@ def test_a_replication_is_what_a_user_would_do(config):
             np.testing.assert_allclose(found[f"{name}_{way}"], risk.values, rtol=1e-9)
             np.testing.assert_allclose(found[f"{name}_{way}_stderr"], risk.stderr, rtol=1e-9)
             np.testing.assert_allclose(found[f"{name}_train"], risk.train, rtol=1e-9)
-
-
-@pytest.mark.usefixtures("no_figures")
-def test_labels_are_classified_in_numpy_whatever_the_backend(tmp_path, monkeypatch):
-    pytest.importorskip("torch")
-    study = replace(STUDIES["margins"], plan=lambda sizes: [HINGE, LOGISTIC])
-    sizes = Sizes(reps=2, n=(60,), p=(12,), iters=8)
-    first = run_study(study, tmp_path / "one", sizes)
-    assert (first.finished, len(first.summary)) == (4, 12)
-    run_study(study, tmp_path / "two", sizes, jobs=2)
-    assert_same_parts(tmp_path / "one", tmp_path / "two")
-    calls = Calls(monkeypatch)
-    assert run_study(study, tmp_path / "one", sizes, backend="torch").summary == first.summary
-    assert not calls.jobs

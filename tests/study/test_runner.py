@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from steinpath.study import STUDIES, Sizes, StudyError, run_study
+from steinpath.study import STUDIES, Configuration, Sizes, StudyError, run_study
 from steinpath.study import _output as output
 from steinpath.study import _parallel as parallel
 from steinpath.study import _runner as runner
 from steinpath.study import _store as store
 from steinpath.study._store import CODE, Store
-from studies import SIZES, TINY, Calls, part_files, tables
+from studies import SIZES, TINY, Calls, assert_same_parts, part_files, tables
 
 RISK, UNIVERSALITY = STUDIES["risk"], STUDIES["universality"]
 
@@ -79,6 +79,27 @@ def test_studies_share_what_they_have_in_common(tmp_path, monkeypatch, finished)
     assert not calls.jobs
     assert manifest_of(tmp_path, RISK)["settings"]
     assert tables(tmp_path / "risk") == tables(finished / "risk")
+
+
+@pytest.mark.parametrize(
+    ("study", "config", "rows"),
+    [
+        ("choice", ("lad", "lasso", 60, 12, 8, ("rows", "time"), "time series", "normal"), 2),
+        ("margins", ("hinge", "lasso", 60, 12, 8, ("hat",), "equal classes", "logistic"), 2),
+    ],
+)
+def test_models_are_computed_in_numpy_whatever_the_backend(
+    tmp_path, monkeypatch, study, config, rows
+):
+    pytest.importorskip("torch")
+    study = replace(STUDIES[study], plan=lambda sizes: [Configuration(*config)])
+    sizes = Sizes(reps=2, n=(60,), p=(), iters=8)
+    first = run_study(study, tmp_path / "one", sizes)
+    assert (first.finished, first.total, len(first.summary)) == (2, 2, rows)
+    run_study(study, tmp_path / "two", sizes, jobs=2)
+    assert_same_parts(tmp_path / "one", tmp_path / "two")
+    Calls(monkeypatch, refuse)
+    assert run_study(study, tmp_path / "one", sizes, backend="torch").summary == first.summary
 
 
 def test_redraw_draws_what_is_there_and_does_nothing(tmp_path, monkeypatch):

@@ -85,11 +85,6 @@ def with_bytes(change):
     return lambda file: file.write_bytes(change(bytearray(file.read_bytes())))
 
 
-def flipped(content):
-    end = len(content) - 8 - int.from_bytes(content[-8:-4], "little")  # start of the footer
-    return bytes(value ^ 0x10 if 4 <= k < end else value for k, value in enumerate(content))
-
-
 def with_columns(change):
     """Return a function that rewrites a part with changes and its original metadata."""
 
@@ -109,7 +104,6 @@ def with_hat(change):
 DAMAGES = {
     "cut off": with_bytes(lambda content: content[: len(content) // 2]),
     "empty": with_bytes(lambda content: b""),
-    "a page": with_bytes(flipped),
     "a row less": with_columns(lambda columns: {name: c[:-1] for name, c in columns.items()}),
     "another last bit": with_hat(lambda values: np.nextafter(values, np.inf)),
     "texts": with_hat(lambda values: [str(value) for value in values]),

@@ -118,15 +118,12 @@ _KINDS = ".npy, .npz (of scipy.sparse.save_npz), .parquet or .pq"
 
 
 class Header(NamedTuple):
-    """Columns of a file (names or positions), those of its index, and its size.
-
-    ``itemsize`` are the bytes of an entry in memory; 0 if sparse.
-    """
+    """Columns of a file (names or positions), those of its index, and its size."""
 
     columns: list[Any]
     index_columns: list[Any]
     rows: int
-    itemsize: int
+    itemsize: int  # bytes of an entry in memory; 0 if sparse
 
 
 def header_of(path: str, name: str) -> Header:
@@ -167,10 +164,7 @@ def read_columns(path: str, columns: ColumnNames) -> Any:
 
 
 def read_pieces(path: str, columns: ColumnNames) -> Any:
-    """Return selected columns of a file without reading all of it at once.
-
-    They are a memory map of the whole array, a sparse matrix, or an iterator over pieces of rows.
-    """
+    """Return columns of a file: a memory map, a sparse matrix, or an iterator over its rows."""
     suffix = PurePath(path).suffix
     if suffix == ".npz":
         return compressed(load_npz(path)).tocsr()[:, list(columns)]
@@ -230,8 +224,7 @@ def _parquet() -> Any:
 class StoredBlock:
     """A dense block of rows in a file, validated, with a few pieces in memory at a time.
 
-    If Dask moves it to another worker, it is recreated there by the function ``again`` with its
-    arguments, by default from all its rows.
+    On another worker, Dask recreates it by ``again``, by default from all its rows.
     """
 
     def __init__(
@@ -245,8 +238,7 @@ class StoredBlock:
         for _, piece in self.design.blocks():
             total = checksum([piece], total)
         self.info = BlockInfo(*self.design.shape, str(self.design.example.dtype), False, total)
-        self.rows, self._again = rows, again
-        self._args = name, largest_part
+        self.rows, self._again, self._args = rows, again, (name, largest_part)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self._again or (stored, (np.array(self.rows), *self._args))

@@ -195,8 +195,7 @@ _limiting = threading.Lock()
 def _few_threads(workers_threads: int) -> Iterator[None]:
     """Divide the cores among the threads of a worker, unless others have done so.
 
-    Otherwise each thread would use all cores for its matrix products, unless the worker was started
-    with a limit of one thread, as by Dask's nannies.
+    Otherwise each would use all cores, unless started with one thread, as by Dask's nannies.
     """
     fair = max(1, (os.cpu_count() or 1) // workers_threads)
     with _limiting:  # two threads that set limits concurrently would not restore the original ones

@@ -74,7 +74,7 @@ class Reference(NamedTuple):
 class RemoteArray:
     """Array of shape (iterations, …) on the workers, fetched when it is indexed or converted."""
 
-    def __init__(self, owner: Reference, name: str, shape: tuple[int, ...], dtype: Any):
+    def __init__(self, owner: Any, name: str, shape: tuple[int, ...], dtype: Any):
         self._owner, self._name = owner, name
         self.shape, self.dtype, self.ndim = shape, dtype, len(shape)
         self._values: Array | None = None
@@ -145,8 +145,7 @@ def transformations(design: Design) -> tuple[Any, ...]:
 class CallPickler(Pickler):  # type: ignore[misc]
     """Packs a call for all blocks, and collects what is sent beside it.
 
-    ``known`` has the references of objects that the blocks keep, and ``norms`` the bounds of the
-    norm of designs, by their `transformations`.
+    ``known`` are references of objects, ``norms`` bounds of designs by their `transformations`.
     """
 
     def __init__(
@@ -230,18 +229,9 @@ def unpack_call(
 
 
 class _New(NamedTuple):
-    """An object that the block keeps from now on: a reference on the client."""
+    """An object that the block keeps from now on: a `Reference` on the client."""
 
     number: int
-
-
-class _Remote(NamedTuple):
-    """An array of such an object: a `RemoteArray` on the client."""
-
-    number: int
-    name: str
-    shape: tuple[int, int]
-    dtype: Any
 
 
 class Totals(NamedTuple):
@@ -255,7 +245,7 @@ class Totals(NamedTuple):
 class ResultPickler(Pickler):  # type: ignore[misc]
     """Packs a result without its arrays over rows: these are ``parts``, or are kept.
 
-    All others must be the same on all blocks; ``summaries`` are compared to notice if they are not.
+    Other arrays must be the same on all blocks, which is checked by their ``summaries``.
     """
 
     def __init__(self, value: Any, key: int, kept: KeptObjects):
@@ -281,8 +271,6 @@ class ResultPickler(Pickler):  # type: ignore[misc]
             obj = self._keep(obj)
         if isinstance(obj, _New):
             return "new", *obj
-        if isinstance(obj, _Remote):
-            return "array", *obj
         if isinstance(obj, OverRows):
             self.parts.append(np.asarray(obj.values))
             return "rows", len(self.parts) - 1, obj.axis
@@ -298,12 +286,13 @@ class ResultPickler(Pickler):  # type: ignore[misc]
         if isinstance(obj, RowSample) and obj.design is not None:
             return obj.whole.__reduce_ex__(5)
         if isinstance(obj, Predictions):
-            path, number = obj.path, self._keep(obj).number
+            path, number = obj.path, self._keep(obj)
             shape = path.n_iter + 1, path.n_samples
-            return Predictions, (path, _Remote(number, "predictions", shape, path.response.dtype))
+            stored = RemoteArray(number, "predictions", shape, path.response.dtype)
+            return Predictions, (path, stored)
         if isinstance(obj, Audit) and obj.sample.design is not None:
             shape, dtype = (len(obj.slope), len(obj.rows)), obj.slope.dtype
-            differences = _Remote(self._keep(obj).number, "differences", shape, dtype)
+            differences = RemoteArray(self._keep(obj), "differences", shape, dtype)
             # computed by all blocks now
             curves = {name: getattr(obj, name) for name in _CURVES}
             state = vars(obj) | curves | {"differences": differences}
@@ -326,7 +315,7 @@ class ResultPickler(Pickler):  # type: ignore[misc]
         state = {name: getattr(path, name) for name in names} | {"y": path.data.all_y}
         n, p = path.design.whole_shape
         for name, size in {"iterates": p, "products": n, "duals": n, "etas": p}.items():
-            state[name] = _Remote(new.number, name, (length, size), dtype)
+            state[name] = RemoteArray(new, name, (length, size), dtype)
         return new, state, path.design._norm
 
 
@@ -340,11 +329,9 @@ def _summary(value: np.ndarray | float) -> Totals:
 
 
 def same_on_all(blocks: Sequence[Sequence[Totals]]) -> bool:
-    """Return whether the results of all blocks have the same arrays, except for rounding.
-
-    Sums over the rows of two blocks differ by far more, so an array over rows is noticed that was
-    meant to be sent as the part of a block.
-    """
+    """Return whether the results of all blocks have the same arrays, except for rounding."""
+    # sums over the rows of two blocks differ by far more: an array over rows that was meant to be
+    # sent as the part of a block is noticed
     first, *others = blocks
     scale = max((one.size for one in first), default=0.0)
     for summaries in others:
@@ -373,12 +360,11 @@ def unpack_result(
 
     ``sources`` are the design of the client, its objects, and references to new ones.
     """
-    new = sources["new"]
-    more: dict[str, Callable[..., Any]] = {
-        "rows": lambda k, axis: np.concatenate([own[k] for own in parts], axis=axis),
-        "array": lambda number, *about: RemoteArray(new(number), *about),
-    }
-    return _Unpickler(packed, sources | more).load()
+
+    def rows(k: int, axis: int) -> np.ndarray:
+        return np.concatenate([own[k] for own in parts], axis=axis)
+
+    return _Unpickler(packed, sources | {"rows": rows}).load()
 
 
 def _received_path(reference: Reference, state: dict[str, Any], norm: Any) -> Path:

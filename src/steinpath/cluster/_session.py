@@ -45,10 +45,9 @@ class Communicator:
 
 
 class WorkerDesign(ScalableDesign):
-    """A block of consecutive rows of X; sums are over the rows of all blocks."""
+    """A block of consecutive rows of X; sums are over the rows of all blocks, except in `own`."""
 
     def __init__(self, own: ScalableDesign, communicator: Communicator, y: Array | None = None):
-        #: The rows of this block alone, whose sums are not over all rows.
         self.own, self.communicator, self.all_y = own, communicator, y
         self.shape, self.example = own.shape, own.example
         self.out_of_core = own.out_of_core

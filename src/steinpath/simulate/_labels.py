@@ -128,13 +128,8 @@ class LabelModel:
                 f"a margin loss; got {test_loss!r:.60}"
             )
         values, constants, single = self.log_odds.check_predictions(coef, intercept)
-        risk = self._risk(values, values @ self.mean + constants, criterion)
-        return np.asarray(risk[0] if single else risk)
-
-    def _risk(self, coef: np.ndarray, center: np.ndarray, criterion: MarginCriterion) -> np.ndarray:
-        """Return the risk of coefficients whose predictions have the means ``center``."""
-        root = self.log_odds.root
-        own, true = coef @ root, root @ self.coef
+        center, root = values @ self.mean + constants, self.log_odds.root
+        own, true = values @ root, root @ self.coef
         spread = np.linalg.norm(own, axis=1)
         # log-odds = level + along * g + across * another standard normal; prediction = center +
         # spread * g
@@ -147,18 +142,14 @@ class LabelModel:
         z = center[:, None] + spread[:, None] * g
         ones = np.ones_like(z)
         losses = (1 - low) * criterion(ones, z) + low * criterion(-ones, z)
-        total = np.sum(weights * losses, axis=1)
-        if criterion.class_weight is None:
-            return np.asarray(total)
-        less, more = criterion.class_weight
-        return np.asarray(total / (less + (more - less) * self.share))
+        less, more = criterion.class_weight or (1.0, 1.0)
+        risk = np.sum(weights * losses, axis=1) / (less + (more - less) * self.share)
+        return np.asarray(risk[0] if single else risk)
 
 
 def _rule(center: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return nodes and weights for expectations over a standard normal g, row by row.
-
-    Losses of ``center + spread * g`` are smooth between break points.
-    """
+    """Return nodes and weights for expectations over a standard normal g, row by row."""
+    # losses of center + spread * g are smooth between break points
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         kinks = (_KINKS - center[:, None]) / spread[:, None]
     kinks = np.clip(np.nan_to_num(kinks), -_RANGE, _RANGE)
@@ -177,12 +168,10 @@ def _normal_density(g: np.ndarray) -> np.ndarray:
 
 
 def _mean_probability(level: np.ndarray, spread: np.ndarray) -> np.ndarray:
-    """Return the mean of ``1 / (1 + exp(-level - spread * h))`` over a standard normal h, by row.
-
-    The trapezoidal rule is exact to rounding if its step is small compared with the distance of
-    the poles from the real line, π / spread.
-    """
+    """Return means of ``1 / (1 + exp(-level - spread * h))`` over a standard normal h, by row."""
     means = np.empty_like(level)
+    # the trapezoidal rule is exact to rounding if its step is small compared with the distance of
+    # the poles from the real line, π / spread
     step = min(0.5, 0.6 / max(float(spread.max()), 1e-300))
     count = math.ceil(_RANGE / step)
     h = step * np.arange(-count, count + 1)

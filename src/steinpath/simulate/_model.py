@@ -345,13 +345,10 @@ class LinearModel:
                 "responses"
             )
         values, intercepts, single = self.check_predictions(coef, intercept)
-        deviation = self.deviation(values, intercepts)
+        errors = self.errors.comparable if centered else self.errors.risk
+        result = errors(*self.deviation(values, intercepts), criterion)
         if centered:
-            zero = self.deviation(0 * values[:1], np.zeros(1))
-            result = self.errors.comparable(*deviation, criterion)
-            result = result - self.errors.comparable(*zero, criterion)
-        else:
-            result = self.errors.risk(*deviation, criterion)
+            result = result - errors(*self.deviation(0 * values[:1], np.zeros(1)), criterion)
         return result[0] if single else result
 
     def check_predictions(self, coef: Any, intercept: Any) -> tuple[np.ndarray, np.ndarray, bool]:

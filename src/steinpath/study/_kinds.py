@@ -1,7 +1,6 @@
 """Replications of the studies ``choice``, ``margins`` and ``intervals``.
 
-Each function computes one replication for a configuration and a seed. For the same seed, n, p and
-data-generating process, all configurations use the same data.
+For the same seed, n, p and data-generating process, all configurations use the same data.
 """
 
 from __future__ import annotations
@@ -59,9 +58,7 @@ def _split(way: str, data: Sample) -> dict[str, Any]:
 def choose(config: Configuration, seed: int) -> Curves:
     """Return, for each type of cross-validation, columns with one entry.
 
-    They are the true risk of the selected model; its estimated risk not adjusted ("naive") and
-    adjusted ("honest") for selection, with standard errors; coverage and mean width of prediction
-    intervals for new rows.
+    Estimated risks are not adjusted ("naive") or adjusted ("honest") for selection.
     """
     (rng, new), rngs = generators(config, seed, 2, CHOICES)
     data = CHOICE_SCENARIOS[config.rows](config.n, config.p, config.noise, rng)
@@ -121,11 +118,7 @@ def _label_model(p: int, rows: str) -> LabelModel:
 
 
 def classify(config: Configuration, seed: int) -> Curves:
-    """Return, for each of `RISKS`, columns with an entry for every iterate.
-
-    They are ``truth``; ``train``, the training error; for each estimator its estimate under the
-    estimator's name, and the standard error under this name with ``_stderr`` appended.
-    """
+    """Return, for each of `RISKS`, columns as those of `steinpath.study._replicate.replicate`."""
     (data,), rngs = generators(config, seed, 1, LABEL_WAYS)
     model, loss = _label_model(config.p, config.rows), MARGIN_LOSSES[config.loss]
     X, y = model.sample(config.n, data)
@@ -159,8 +152,7 @@ _FEATURES = 50
 def infer(config: Configuration, seed: int) -> Curves:
     """Return, for each type of scores, the columns of `_counts`.
 
-    Entries are those at `interval_times`, then at the default iteration (shortest intervals), then
-    at the iteration with the smallest estimated risk.
+    Entries: at `interval_times`, the default iteration (shortest intervals), and the best one.
     """
     (data, errors, risk), rngs = generators(config, seed, 3, SCORES)
     model = model_of(config.p).under(noise=config.noise, design=BY_DESIGN[config.rows])
@@ -193,8 +185,7 @@ def _some(coef: np.ndarray) -> np.ndarray:
 def _counts(intervals: CoefficientIntervals, coef: np.ndarray) -> dict[str, float]:
     """Count, at one iteration, coefficients that are covered and false discoveries.
 
-    "warned" is whether the diagnostic "total response" warns, "false" the false discovery
-    proportion, and "any_false" whether there is any false discovery after Bonferroni's correction.
+    "false" is their proportion, "any_false" whether there is one after Bonferroni's correction.
     """
     covered, zero = (intervals.lower <= coef) & (coef <= intervals.upper), coef == 0
     discovered = intervals.significant(FDR)

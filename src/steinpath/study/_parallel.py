@@ -38,9 +38,13 @@ class JobResult(NamedTuple):
     """Columns of a replication with notes on its computation, or the reason for its failure."""
 
     job: Job
-    curves: Curves | None
+    curves: Curves
     notes: dict[str, str]
     error: str = ""
+
+
+def _failure(job: Job, error: str) -> JobResult:
+    return JobResult(job, {}, {}, error)
 
 
 # Number of consecutive times that a cluster may be lost without any replication finished.
@@ -60,7 +64,7 @@ def _attempt(jobs: Sequence[Job], work: Callable[[], list[Curves]]) -> list[JobR
         where = f"{place.name}, line {place.lineno} of {place.filename.rsplit('/', 1)[-1]}"
         text = f"{type(error).__name__}: {error} (in {where})"
         text += f"; {_FEWER}" if isinstance(error, MemoryError) else ""
-        return [JobResult(job, None, {}, text) for job in jobs]
+        return [_failure(job, text) for job in jobs]
     seconds = f"{(time.monotonic() - start) / len(jobs):.3f}"
     torch = ["torch"] if jobs[0].config.backend == "torch" else []
     used = json.dumps(versions("numpy", "scipy", *torch), sort_keys=True)
@@ -114,15 +118,12 @@ def locally(todo: Sequence[Job], jobs: int) -> Generator[JobResult]:
                     try:
                         result = process.submit(in_worker, job).result()
                     except BrokenProcessPool:
-                        result = JobResult(job, None, {}, _DIED)
+                        result = _failure(job, _DIED)
                 yield result
 
 
 def in_batches(todo: Sequence[Job], jobs: int) -> Generator[JobResult]:
-    """Compute replications on a device, many per batch; yield the results of each batch.
-
-    ``jobs`` is the number of threads that draw data, and of processes that compute true risks.
-    """
+    """Compute replications in batches on a device; data and true risks by ``jobs`` workers."""
     import torch
 
     device = todo[0].config.device
@@ -164,10 +165,7 @@ def _attempt_batch(config: Configuration, seeds: tuple[int, ...], jobs: int) -> 
 
 
 def on_cluster(todo: Sequence[Job], cluster: str) -> Generator[JobResult]:
-    """Compute replications on a Dask cluster (see `connected`); yield them as they finish.
-
-    After a lost connection, the rest is tried again, until that is in vain several times.
-    """
+    """Compute replications on a Dask cluster; after a lost connection, try the rest again."""
     left, attempts = dict.fromkeys(todo), 0
     while left and attempts < _ATTEMPTS:
         attempts += 1
@@ -191,13 +189,12 @@ def on_cluster(todo: Sequence[Job], cluster: str) -> Generator[JobResult]:
                 if result is None:
                     died = isinstance(error, KilledWorker)
                     text = _DIED if died else f"{type(error).__name__}: {error}"
-                    result = JobResult(jobs[future.key], None, {}, text)
+                    result = _failure(jobs[future.key], text)
                 del left[result.job]
                 attempts = 0
                 yield result
     for job in left:
-        text = f"the connection to the cluster {cluster} was lost"
-        yield JobResult(job, None, {}, text)
+        yield _failure(job, f"the connection to the cluster {cluster} was lost")
 
 
 @contextmanager
@@ -220,12 +217,10 @@ def connected(cluster: str, **options: Any) -> Iterator[Any]:
     if cluster.endswith(".json"):  # a client would wait for a file that is missing
         try:
             address = json.loads(Path(cluster).read_bytes())["address"]
-        except FileNotFoundError:
-            problem = "the scheduler file does not exist"
         except (OSError, ValueError, KeyError, TypeError) as error:
-            problem = f"the scheduler file has no address ({type(error).__name__}: {error})"
-        if problem:
-            raise StudyError(f"no workers at {cluster}: {problem}")
+            problem = f"has no address ({type(error).__name__}: {error})"
+            problem = "does not exist" if isinstance(error, FileNotFoundError) else problem
+            raise StudyError(f"no workers at {cluster}: the scheduler file {problem}") from None
     with ExitStack() as stack:
         try:
             if cluster.isdecimal():

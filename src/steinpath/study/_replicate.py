@@ -88,10 +88,7 @@ def replicate(config: Configuration, seed: int) -> Curves:
 
 
 def draw(config: Configuration, seed: int, **options: Any) -> tuple[Sample, dict[str, Generator]]:
-    """Return the data of a replication, and a random generator for each estimator.
-
-    Options are passed to the scenario.
-    """
+    """Return the data of a replication, and a random generator for each estimator."""
     (rng,), rngs = generators(config, seed, 1, WAYS)
     return SCENARIOS[config.rows](config.n, config.p, config.noise, rng, **options), rngs
 

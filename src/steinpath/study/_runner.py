@@ -28,8 +28,7 @@ from steinpath.study._store import CODE, Store, StudyError
 class Report:
     """Result of a study: how many of its replications are finished, and why others failed.
 
-    The summary is that of the replications available for all configurations; it is empty, and
-    there are no tables and figures (`files`), if there are fewer than two.
+    Without two replications of all configurations, the summary and the `files` are empty.
     """
 
     summary: Table
@@ -140,26 +139,25 @@ def _compute(
     reasons: Counter[str] = Counter()
     with closing(source), _progress(title, total - len(todo), total, console) as advance:
         for result in source:
-            reason = _keep(store, result)
-            reasons.update([reason] if reason else [])
+            reason = result.error or _problem(result)
+            if reason:
+                reasons[reason] += 1
+            else:
+                store.write(*result.job, result.curves, result.notes)
             advance()
     return [f"{count} × {reason}" for reason, count in reasons.items()]
 
 
-def _keep(store: Store, result: JobResult) -> str:
-    """Store a replication; return the reason if it failed, otherwise an empty string."""
-    if result.curves is None:
-        return result.error
+def _problem(result: JobResult) -> str:
+    """Return why a replication is a failure, or an empty string; raise if its code is another."""
     if result.notes["code"] != CODE:
         raise StudyError(
             "a worker uses a different version of steinpath than this process: install the same "
             "version everywhere and run the same command again. Finished replications are kept"
         )
-    for name, values in result.curves.items():
-        if not np.isfinite(values).all():
-            return f"ValueError: column {name!r} contains NaN or infinite values"
-    store.write(*result.job, result.curves, result.notes)
-    return ""
+    wrong = (name for name, values in result.curves.items() if not np.isfinite(values).all())
+    name = next(wrong, None)
+    return f"ValueError: column {name!r} contains NaN or infinite values" if name else ""
 
 
 def _read(
@@ -184,10 +182,7 @@ def _read(
 
 @contextmanager
 def _progress(title: str, done: int, total: int, console: Console) -> Iterator[Callable[[], None]]:
-    """Show progress; yield a function to call after each replication.
-
-    On a terminal, a progress bar; elsewhere, a line for every 5% of the work and every minute.
-    """
+    """Show a bar, or lines every 5% and every minute; yield a function that counts one more."""
     if console.is_terminal:
         with make_bars(console=console, speed_estimate_period=120) as bar:
             task = bar.add_task(title, total=total, completed=done)

@@ -87,11 +87,8 @@ def _of(model: LinearModel, X: Array, error: np.ndarray, groups: Any = None) -> 
 def of_design(
     design: str, n: int, p: int, noise: str, rng: Generator, like_this: Any = None
 ) -> Sample:
-    """Rows with the paper's covariance and a design of `LinearModel`.
-
-    The noise has its own random stream. It is the same for all designs, as in the paper's
-    universality theorem.
-    """
+    """Rows with the paper's covariance and a design of `LinearModel`."""
+    # the same noise for all designs, as in the paper's universality theorem
     errors = spawned(rng)
     model = model_of(p).under(noise=noise, design=design)
     return _of(model, model.sample(n, rng, like_this).X, Noise(noise).sample(n, errors))
@@ -185,8 +182,7 @@ def clusters(
 ) -> Sample:
     """Shuffled rows of clusters with correlated errors and, by 0.5, correlated features.
 
-    Cluster sizes are uniform between the two `sizes`. Marginally, each row follows the paper's
-    model with normal noise, as do rows of new clusters.
+    Cluster sizes are uniform between two `sizes`; each row alone follows the paper's model.
     """
     model = _gaussian(p, noise)
     # more clusters than needed; the last one used is truncated
@@ -200,11 +196,7 @@ def clusters(
 
 
 def continued_series(n: int, p: int, noise: str, rng: Generator) -> Sample:
-    """First-order autoregressive features and errors; new rows continue the series.
-
-    New rows come from many continuations, each a sixth as long as the series, as are the blocks of
-    ``TimeSeriesSplit(5)``.
-    """
+    """First-order autoregressive features and errors; new rows continue the series."""
     model, memory = _gaussian(p, noise), 0.7
 
     def data(rows: np.ndarray) -> Data:
@@ -214,7 +206,7 @@ def continued_series(n: int, p: int, noise: str, rng: Generator) -> Sample:
     rows = _autoregressive(_features_and_errors(model, n, rng), memory, first)
 
     def following(size: int, rng: Generator) -> Data:
-        length = max(1, n // 6)
+        length = max(1, n // 6)  # of each continuation, as of the blocks of TimeSeriesSplit(5)
         blocks = -(-size // length)
         innovations = _features_and_errors(model, blocks * length, rng)
         later = _autoregressive(innovations.reshape(blocks, length, p + 1), memory, rows[-1])

@@ -88,9 +88,9 @@ class Configuration:
         """Kind of replication: "path", or a name in `steinpath.study._kinds.KINDS`."""
         if self.loss in MARGIN_LOSSES:
             return "labels"
-        kinds = {"choice": CHOICES, "intervals": SCORES}
-        own = [kind for kind, ways in kinds.items() if not set(self.ways).isdisjoint(ways)]
-        return own[0] if own else "path"
+        if not self.ways or self.ways[0] not in (*CHOICES, *SCORES):
+            return "path"
+        return "choice" if self.ways[0] in CHOICES else "intervals"
 
     @property
     def pair(self) -> str:

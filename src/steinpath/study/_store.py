@@ -12,7 +12,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -60,7 +59,16 @@ class Store:
         with explained(f"cannot write to {self.folder}"):
             lock = open(self.folder / "lock", "a")  # noqa: SIM115
         with lock:
-            _lock(lock, self.folder)
+            try:
+                import fcntl
+
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise StudyError(
+                    f"another study is running in {self.folder}; wait for it, or use another folder"
+                ) from None
+            except (ImportError, OSError):  # not POSIX, or a file system without locks
+                pass
             with explained(f"cannot clean up {self.folder}"):
                 for left in self.folder.glob(f"*/*{files.PARTIAL}"):
                     left.unlink(missing_ok=True)
@@ -108,16 +116,3 @@ def _digest(curves: Curves) -> str:
     for name, values in curves.items():
         digest.update(name.encode() + b"\0" + values.tobytes())
     return digest.hexdigest()
-
-
-def _lock(file: Any, folder: Path) -> None:
-    try:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise StudyError(
-            f"another study is running in {folder}; wait for it, or use another folder"
-        ) from None
-    except (ImportError, OSError):  # not POSIX, or a file system without locks
-        return
