@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
+from importlib import import_module
 from itertools import product
 from typing import Any
 
@@ -113,7 +114,7 @@ class ReadColumn:
     def values(self) -> np.ndarray:
         """Numbers (float64), dates (datetime64[us]) or texts (object, None for missing values)."""
         numeric = self.kind in ("f", "M")
-        return self.data if numeric else np.asarray(objects([*self.labels, None])[self.data])
+        return self.data if numeric else np.array([*self.labels, None], object)[self.data]
 
     def text(self, row: int) -> str:
         """Return the text of one value."""
@@ -126,9 +127,7 @@ class ReadColumn:
             raise DataError(Message("{doubtful}" + also, doubtful=self.doubtful, labels=labels))
 
 
-def arrow() -> Any:
-    """Return pyarrow."""
-    return import_pyarrow("data frames", "files")
+arrow = partial(import_pyarrow, "data frames", "files")
 
 
 def as_arrow(data: Any) -> Any:
@@ -451,42 +450,32 @@ def texts(values: np.ndarray) -> np.ndarray:
 
     Whole numbers have no decimal point, dates at midnight no time, booleans are lower case.
     """
-    if values.dtype.kind in "bU":
-        values = objects([str(value) for value in values])
-    if values.dtype == object:
-        same = {value: value if value is None else usual(str(value)) for value in set(values)}
-        return objects([same[value] for value in values])
+    if values.dtype.kind in "bUO":
+        same = {value: None if value is None else usual(str(value)) for value in set(values)}
+        return np.array([same[value] for value in values], object)
     distinct, codes = np.unique(values, return_inverse=True)
     if values.dtype.kind == "M":
         written = [str(value).removesuffix("T00:00:00.000000") for value in distinct]
     else:
         written = [_number_text(value) for value in distinct]
-    return objects([None if text in ("NaT", "nan") else text for text in written])[codes]
+    return np.array([None if text in ("NaT", "nan") else text for text in written], object)[codes]
 
 
 def usual(text: str) -> str:
     """Return a text as a level: numbers and booleans in their usual writing."""
     if text.lower() in ("false", "true"):
         return text.lower()
-    # leading zeros, or more digits than a float can hold, mean a label
     if not _USUAL.fullmatch(text):
         return text
-    digits = text.lstrip("-")
-    if digits.isdigit() and (len(digits) > 16 or int(digits) >= 2**53):
-        return text
-    return _number_text(float(text))
+    number = float(text)
+    # more digits than a float can hold mean a label
+    inexact = text.lstrip("-").isdigit() and abs(number) >= 2**53
+    return text if inexact else _number_text(number)
 
 
 def _number_text(number: float) -> str:
     whole = number.is_integer() and abs(number) < 2**53
     return f"{int(number)}" if whole else repr(float(number))
-
-
-def objects(values: Sequence[str | None]) -> np.ndarray:
-    """Return texts as a column."""
-    array = np.empty(len(values), object)
-    array[:] = values
-    return array
 
 
 def library_of(values: Any) -> str | None:
@@ -501,22 +490,9 @@ def to_frame(columns: dict[str, Any], library: str | None, like: str | None = No
     """Return columns as a data frame of a library: by default that of the data, if installed."""
     if library is not None:
         check_choice("library", library, LIBRARIES)
-    first = (library,) if library else tuple(dict.fromkeys((like or "pandas", *LIBRARIES)))
-    for name in first:
-        try:
-            return _frame_class(name)(columns)
-        except ImportError:
-            continue
+    for name in (library,) if library else dict.fromkeys((like or "pandas", *LIBRARIES)):
+        with suppress(ImportError):
+            return import_module(name).DataFrame(columns)
     raise ImportError(
         f"to_frame needs {library or 'pandas or polars'}; install it, or use to_dict()"
     )
-
-
-def _frame_class(library: str) -> Any:
-    if library == "pandas":
-        import pandas
-
-        return pandas.DataFrame
-    import polars
-
-    return polars.DataFrame

@@ -78,8 +78,8 @@ from steinpath.tuning._tuning import Tuning
 
 # Values of alpha on the grid of "auto", limit of (rows + columns) × values, and fewest values.
 _ALPHAS, _ROOM, _FEWEST_ALPHAS = 20, 1_000_000, 5
-# Initial and largest number of iterations on a cluster without a risk estimate.
-_FIRST, _MOST = 100, 1600
+# Numbers of iterations after which a run on a cluster without a risk estimate may have converged.
+_LENGTHS = [100, 200, 400, 800, 1600]
 # Attributes of fits that hold the training data: pickled and copied models do not have them.
 _WITH_ROWS = ("_search", "_tuning", "_path", "_groups", "_warm")
 # Private attributes of fits.
@@ -124,8 +124,6 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 
     #: Whether fits keep `tuning_`, which takes much memory, because it is used right after.
     keeps_search = False
-    # Set by fits: the library of a data frame X.
-    _frame_library = None
 
     @abstractmethod
     def _loss(self, spread: float = 1.0) -> Loss:
@@ -173,8 +171,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         if parts is None:
             return self._fit_one(X, y, sample_weight, groups)  # type: ignore[no-any-return]
         fitted = self._fit_several(X, parts, sample_weight, groups)
-        attributes = self._together(fitted, parts, X, y, sample_weight, groups)
-        self.__dict__ = self._without_a_fit() | attributes
+        self._keep(self._together(fitted, parts, X, y, sample_weight, groups))
         return self
 
     def _parts(self, y: Any, sample_weight: Any) -> list[Part] | None:
@@ -191,7 +188,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             progress = new._compute(X, y, sample_weight, groups, self)
         if not self.keeps_search:
             new.__dict__.pop("_tuning", None)
-        self.__dict__ = self._without_a_fit() | _fitted(new)
+        self._keep(_fitted(new))
         progress.end()
         return self
 
@@ -204,13 +201,12 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
         common = self.get_params(deep=False) | {"random_state": seed}
         common["cv"] = list(cv) if isinstance(cv, Iterator) else cv
-        before = getattr(self, "estimators_", ())  # with warm starts, these are continued
+        before = getattr(self, "estimators_", [])  # with warm starts, these are continued
+        before = before if len(before) == len(parts) else [None] * len(parts)
         fitted, messages = list[PathEstimator](), Captured()
-        for k, part in enumerate(parts):
-            one = before[k] if len(before) == len(parts) else self
-            one = copy(one).set_params(**common | part.parameters)
-            if len(before) == len(parts):
-                vars(one).update(_fitted(before[k]))
+        for part, earlier in zip(parts, before, strict=True):
+            one = copy(earlier or self).set_params(**common | part.parameters)
+            vars(one).update(_fitted(earlier) if earlier else {})
             with capturing_warnings() as captured:
                 fitted.append(one.fit(X, part.y, sample_weight, groups))
             messages += [(prefixed(part.prefix, text), category) for text, category in captured]
@@ -249,19 +245,12 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         X, y, sample_weight = self._validated(X, y, sample_weight)
         options = self._options(y, groups)
         progress = Progress(called, X, y, sample_weight, _fitted(self))
-        rows, design = prepare_rows(
-            X,
-            y,
-            sample_weight,
-            self._needs_risk(),
-            standardize=self.standardize,
-            about_mean=self.fit_intercept,
-            **self._rounding(X, y),
-        )
+        how = {"standardize": self.standardize, "about_mean": self.fit_intercept}
+        how |= self._rounding(X, y)
+        rows, design = prepare_rows(X, y, sample_weight, self._needs_risk(), **how)
         if self.warm_start:
-            own = self.get_params(deep=False)
-            own = {name: value for name, value in own.items() if name not in _AFTER_RUNS}
-            self._key = rows.fingerprint(own)
+            own = self.get_params(deep=False).items()
+            self._key = rows.fingerprint({k: value for k, value in own if k not in _AFTER_RUNS})
         if options is not None and rows.sources is not None:
             options = options.some_rows(rows.sources)
         self.n_samples_, self.scale_ = int(rows.y.shape[0]), rows.scale
@@ -362,8 +351,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         assert iterate is not None  # checked before
         lams = np.asarray(self._alphas(design)) * math.sqrt(design.shape[0])
         own = make_penalty(self._penalty(), lams[0])
-        lengths = [_FIRST * 2**k for k in range(int(math.log2(_MOST // _FIRST)) + 1)]
-        batch = None
+        lengths, batch = _LENGTHS, None
         data = prepare(design, rows.y, self.loss_, self.fit_intercept, rows.weights)
         if not design.is_remote:
             batch = start_all(data, self._penalty(), lams, algorithm)
@@ -387,11 +375,9 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         """Return the runs of the last fit if this one can continue them, and else new ones."""
         key, old = vars(self).get("_warm", (None, new))
         longest = growing_horizons(new)[0] if self.n_iter == "auto" else self.n_iter
-        if key is None or key != self._key or old.n_iter > longest:
-            return new
+        usable = key is not None and key == self._key and old.n_iter <= longest
         # the data of that fit may have been modified in place since
-        continued: Batch = old.with_data(new.data)
-        return continued
+        return old.with_data(new.data) if usable else new
 
     def _alphas(self, design: Design) -> Any:
         """Return the values of alpha, or their number."""
@@ -423,12 +409,12 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         self.test_loss_ = tuning.risks[0].test_loss
         self.risk_path_, self.risk_stderr_ = tuning.risk, tuning.stderr
         self.train_path_, self.train_risk_ = tuning.train, float(tuning.train[tuning.best])
-        self.warnings_ = tuning.warnings
-        if self.select == "risk" and (message := _still_decreasing(tuning)) is not None:
-            self.warnings_ = (message, *self.warnings_)
         self._keep_left_out(tuning, rows)
         if (end := tuning.end_of_grid()) is not None:
             warn(self._about_end(end, tuning))
+        self.warnings_ = tuning.warnings
+        if self.select == "risk" and tuning.still_falls and tuning.stop != "interrupted":
+            self.warnings_ = (_still_decreasing(tuning), *self.warnings_)
         for text in self.warnings_:
             warn(text, UserWarning if text in tuning.warnings else ConvergenceWarning)
 
@@ -436,18 +422,19 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         """Return a message about an alpha at the end of the grid."""
         selected = f"the {end} alpha on the grid was selected, and its estimated risk is lower than"
         selected += " that of the next one by more than a standard error"
+        extend = f"{selected}; consider extending the grid: "
         if not isinstance(self.alpha, str):
             reached = f"{self.alphas_[tuning.best[0]]:.3g}"
-            ends = f"{reached}, {reached} / 1000"
-            if end == "largest":
-                ends = f"100 * {reached}, {reached}"
-            extended = f"alpha=np.geomspace({ends}, 20)"
-            return Message(f"{selected}; consider extending the grid: {extended}")
+            ends = (
+                f"100 * {reached}, {reached}"
+                if end == "largest"
+                else f"{reached}, {reached} / 1000"
+            )
+            return Message(f"{extend}alpha=np.geomspace({ends}, 20)")
         if end == "largest":
             return Message(f"{selected}; the features may be only weakly related to the response")
         ratio = tuning.lams.min() / tuning.lams.max() / 10
-        remedy = Remedy("alpha_ratio", float(f"{ratio:.1g}"))
-        return Message(f"{selected}; consider extending the grid: {{remedy}}", remedy=remedy)
+        return Message(f"{extend}{{remedy}}", remedy=Remedy("alpha_ratio", float(f"{ratio:.1g}")))
 
     def _keep_left_out(self, tuning: Tuning, rows: PreparedRows) -> None:
         """Store results of held-out rows."""
@@ -455,12 +442,12 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def tuning_(self) -> Tuning:
         """The whole search, which is run again at first access, since it takes much memory."""
+        if not {"_tuning", "_search"} & vars(self).keys():
+            raise AttributeError(
+                "tuning_ requires a fit that estimates the risk, and its rows, which a pickled, "
+                "copied or loaded model does not contain; fit it again"
+            )
         if "_tuning" not in vars(self):
-            if "_search" not in vars(self):
-                raise AttributeError(
-                    "tuning_ requires a fit that estimates the risk, and its rows, which a "
-                    "pickled, copied or loaded model does not contain; fit it again"
-                )
             interrupted = self.stop_ == "interrupted"
             self._tuning = self._search(n_iter=self.n_iter_) if interrupted else self._search()
         return self._tuning
@@ -474,9 +461,10 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         state: dict[str, Any] = super().__getstate__()
         return {name: value for name, value in state.items() if name not in _WITH_ROWS}
 
-    def _without_a_fit(self) -> dict[str, Any]:
-        """Return the parameters and other attributes that do not come from a fit."""
-        return {name: value for name, value in vars(self).items() if not _is_fitted(name)}
+    def _keep(self, attributes: dict[str, Any]) -> None:
+        """Replace the attributes of an earlier fit."""
+        own = {name: value for name, value in vars(self).items() if not _is_fitted(name)}
+        self.__dict__ = own | attributes
 
     # ----- Predictions -----
 
@@ -554,8 +542,8 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             check_flag(name, getattr(self, name))
         check_number("tol", self.tol, low=0)
         if self.alpha_ratio is not None:
-            ratio, ends = self.alpha_ratio, {"open_low": True, "open_high": True}
-            check_number("alpha_ratio", ratio, low=0, high=1, **ends)
+            ends = {"open_low": True, "open_high": True}
+            check_number("alpha_ratio", self.alpha_ratio, low=0, high=1, **ends)
         if isinstance(self.select, Integral):
             check_count("select", self.select, low=0, high=n_iter or 10**9)
         elif not isinstance(self.select, str) or self.select not in ("risk", "last"):
@@ -574,9 +562,8 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         whole = whole and X.dtype == namespace(X).float64
         if not whole or not self.standardize or not self.fit_intercept or self.warm_start:
             return {}
-        runs = self._count(sum(X.shape))
-        if not isinstance(self.alpha, str):
-            given = self.alpha
+        runs, given = self._count(sum(X.shape)), self.alpha
+        if not isinstance(given, str):
             runs = math.prod(given.shape) if hasattr(given, "shape") else np.size(given)
         dtype = enough_precision(to_numpy(y), sum(X.shape) * runs)
         return {"centre": True, "dtype": dtype} if dtype == "float32" else {}
@@ -606,14 +593,12 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     def _options(self, y: Array | None = None, groups: Any = None) -> RiskOptions | None:
         """Return how the risk is estimated, on these rows if they are given; None if it is not."""
         if self.method is None:
-            for name, given in (("cv", self.cv), ("groups", groups)):
-                if given is not None:
-                    raise ValueError(
-                        f"{name} has no effect with method=None, which estimates no risk"
-                    )
+            if self.cv is not None or groups is not None:
+                name = "groups" if self.cv is None else "cv"
+                raise ValueError(f"{name} has no effect with method=None, which estimates no risk")
             return None
-        how: dict[str, Any] = {"method": self.method, "row_scale": self.row_scale}
-        options = RiskOptions(test_loss=self.test_loss, audit=self.audit, **how)
+        names = ("method", "row_scale", "test_loss", "audit")
+        options = RiskOptions(**{name: getattr(self, name) for name in names})
         if y is None:
             return options
         return options.but(groups=groups, cv=self.cv).for_rows(to_numpy(y))
@@ -647,16 +632,18 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             ("No. Features", str(self.n_features_in_)),
         ]
         facts += [("Scoring Loss", one.test_loss_)] if hasattr(one, "test_loss_") else []
-        facts += self._figures() if one is self else self._error_rate()
-        head, rows = ("alpha", "iteration", "risk", "std err", "nonzero"), list[tuple[str, ...]]()
-        for k, model in enumerate(fitted if one is not self else ()):
+        title = f"{type(self).__name__} Results"
+        if one is self:
+            return Summary(title, (*facts, *self._figures()), notes=notes)
+        rows = list[tuple[str, ...]]()
+        for k, model in enumerate(fitted):
             risk = "", ""
             if hasattr(model, "best_risk_"):
                 risk = f"{model.best_risk_:.4g}", f"{model.best_risk_stderr_:.2g}"
             selected = f"{model.alpha_:.4g}", str(model.best_iter_)
             rows.append((self._label(k), *selected, *risk, str(model._nonzero())))
-        title = f"{type(self).__name__} Results"
-        return Summary(title, tuple(facts), head if rows else (), tuple(rows), notes)
+        head = "alpha", "iteration", "risk", "std err", "nonzero"
+        return Summary(title, (*facts, *self._error_rate()), head, tuple(rows), notes)
 
     def _figures(self) -> list[tuple[str, str]]:
         """Return the selected model and its errors."""
@@ -704,19 +691,13 @@ def _fitted(estimator: PathEstimator) -> dict[str, Any]:
     return {name: value for name, value in vars(estimator).items() if _is_fitted(name)}
 
 
-def _still_decreasing(tuning: Tuning) -> Message | None:
-    """Return a message if more iterations may be better."""
-    if tuning.stop == "interrupted" or not tuning.still_falls:
-        return None
+def _still_decreasing(tuning: Tuning) -> Message:
+    """Return a message that more iterations may be better."""
     n_iter = tuning.path.n_iter
-    limit = ", the limit for data of this size" if tuning.stop == "limit" else ""
-    return Message(
-        "the estimated risk was still decreasing after {n_iter} iterations{limit}; use a larger "
-        "number, such as {remedy}",
-        remedy=Remedy("n_iter", 2 * n_iter),
-        n_iter=n_iter,
-        limit=limit,
-    )
+    said = f"the estimated risk was still decreasing after {n_iter} iterations"
+    said += ", the limit for data of this size" * (tuning.stop == "limit")
+    remedy = Remedy("n_iter", 2 * n_iter)
+    return Message(f"{said}; use a larger number, such as {{remedy}}", remedy=remedy)
 
 
 def _accepted(X: Any) -> dict[str, Any]:

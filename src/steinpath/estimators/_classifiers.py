@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import entr
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score, confusion_matrix
 from sklearn.utils import column_or_1d
@@ -98,12 +99,12 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         _check_counts(classes, codes, sample_weight, type(self).__name__)
         if len(classes) == 2:
             return None
+        # the error rate of one class is often smallest if that class is never predicted
+        other = {"test_loss": None} if self.test_loss == ERROR_RATE else {}
         parts = []
         for k, label in enumerate(classes.tolist()):
-            own = {"class_weight": _against_the_rest(self.class_weight, classes, codes, k)}
-            if self.test_loss == ERROR_RATE:
-                # the error rate of one class is often smallest if that class is never predicted
-                own["test_loss"] = None
+            weight = _against_the_rest(self.class_weight, classes, codes, k)
+            own = {"class_weight": weight, **other}
             parts.append(Part(f"class {label!r}: ", (codes == k).astype(int), own))
         return parts
 
@@ -123,7 +124,7 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         new = type(self)(**self.get_params(deep=False))
         new.__dict__ |= attributes
         new._keep_scores(X, codes, sample_weight, groups)
-        return {name: value for name, value in vars(new).items() if name.endswith("_")}
+        return {name: getattr(new, name) for name in vars(new) if name.endswith("_")}
 
     def _compute(
         self, X: Any, y: Any, sample_weight: Any, groups: Any, called: PathEstimator
@@ -131,8 +132,8 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         classes, codes = read_labels(y, type(self).__name__)
         self.classes_ = classes
         if isinstance(self.class_weight, Mapping):
-            pairs = zip((-1, 1), classes.tolist(), strict=True)
-            self.class_weight = {k: self.class_weight.get(label, 1.0) for k, label in pairs}
+            first, second = (self.class_weight.get(label, 1.0) for label in classes.tolist())
+            self.class_weight = {-1: first, 1: second}
         progress = super()._compute(X, 2.0 * codes - 1, sample_weight, groups, called)
         self.classes_ = _labels_beside(classes, self.coef_)
         if hasattr(self, "left_out_decision_"):
@@ -172,7 +173,7 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
 
         def score(losses: np.ndarray, constant: float) -> Score:
             mean, error = sample.mean_and_error((counts * losses)[None, :])
-            return Score(float(mean[0]), float(error[0]) * max(dependence), constant)
+            return Score(float(mean[0]), float(error[0]) * max(dependence), float(constant))
 
         several, labels = len(fitted) > 1, np.arange(self.classes_.shape[0])
         predicted = values.argmax(axis=1) if several else (values[:, 0] > 0).astype(int)
@@ -180,7 +181,7 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         counted = confusion_matrix(actual, predicted, labels=labels, sample_weight=weighted)
         self.confusion_ = beside(counted, self.coef_)
         shares = np.bincount(actual, counts, minlength=len(labels)) / counts.sum()
-        rate = score((predicted != actual).astype(float), float(1 - shares.max()))
+        rate = score((predicted != actual).astype(float), 1 - shares.max())
         if several:
             # classes whose models make no error do not contribute
             wrong = ((values > 0) != (actual[:, None] == labels)).any(axis=0)
@@ -198,15 +199,13 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
             elif several and name == "log":
                 chances = class_probabilities(values)[np.arange(len(actual)), actual]
                 losses = -np.log(np.maximum(chances, np.finfo(float).tiny))
-                there = shares[shares > 0]
-                self.scores_[name] = score(losses, float(-there @ np.log(there)))
+                self.scores_[name] = score(losses, entr(shares).sum())
             else:  # the mean over models
                 criterion: Any = CRITERIA[name]()
                 signs = [np.where(actual == k, 1.0, -1.0) for k in labels[not several :]]
-                pairs = list(zip(signs, values.T, strict=True))
-                losses = np.mean([np.asarray(criterion(y, column)) for y, column in pairs], axis=0)
+                losses = np.mean([*map(criterion, signs, values.T)], axis=0)
                 constant = np.mean([criterion.of_best_constant(y) for y in signs])
-                self.scores_[name] = score(losses, float(constant))
+                self.scores_[name] = score(losses, constant)
         wrong = np.not_equal(to_numpy(self.predict(X)), to_numpy(self.classes_)[codes])
         self.train_error_rate_ = float(np.average(wrong, weights=weights))
 
@@ -236,9 +235,8 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         return str(self.classes_[k])
 
     def _error_rate(self) -> list[tuple[str, str]]:
-        if not hasattr(self, "error_rate_"):
-            return []
-        return [("Error Rate", with_error(self.error_rate_, self.error_rate_stderr_))]
+        known = hasattr(self, "error_rate_")
+        return [("Error Rate", with_error(self.error_rate_, self.error_rate_stderr_))] * known
 
     @of_features
     def decision_function(self, X: Any) -> Array:
@@ -266,11 +264,8 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
             Labels from `classes_`.
         """
         decision = self._decision(X, "predict")
-        xp = namespace(decision)
-        if decision.ndim == 2:
-            which = xp.argmax(decision, axis=1)
-        else:
-            which = xp.astype(decision > 0, xp.int64)
+        xp, several = namespace(decision), decision.ndim == 2
+        which = xp.argmax(decision, axis=1) if several else xp.astype(decision > 0, xp.int64)
         if is_foreign(self.classes_):
             return xp.take(self.classes_, which, axis=0)
         return np.asarray(self.classes_[to_numpy(which)])
@@ -335,10 +330,10 @@ def _check_counts(classes: np.ndarray, codes: np.ndarray, sample_weight: Any, na
             codes = codes[weights > 0]
     counts = np.bincount(codes, minlength=len(classes))
     if counts.min() < 2:
-        label, least = classes.tolist()[int(counts.argmin())], int(counts.min())
         raise ValueError(
-            f"{name} needs at least 2 rows of each class, but class {label!r} has "
-            f"{least}{weighted}; drop it, or merge it with another class"
+            f"{name} needs at least 2 rows of each class, but class "
+            f"{classes.tolist()[counts.argmin()]!r} has {counts.min()}{weighted}; drop it, or "
+            "merge it with another class"
         )
 
 

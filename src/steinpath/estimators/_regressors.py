@@ -64,9 +64,8 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
            curves without crossing. Econometrica 78, 1093-1125.
         """
         predictions = self._linear(X, "predict")
-        if predictions.ndim == 1:
-            return predictions
-        return namespace(predictions).sort(predictions, axis=1)
+        several = predictions.ndim > 1
+        return namespace(predictions).sort(predictions, axis=1) if several else predictions
 
     @of_features
     def predict_interval(self, X: Any, level: float = 0.9) -> Array:
@@ -169,19 +168,14 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
             path, scale = _path_of(kept, *self._path.args[1:]), scale[kept]
             names = None if names is None else np.asarray(names, object)[kept]
             if wanted is not None:
-                places = {int(j): k for k, j in enumerate(kept)}
-                if unknown := [j for j in np.atleast_1d(wanted).tolist() if j not in places]:
-                    raise ValueError(f"column {unknown[0]} is in without and has no interval")
-                wanted = [places[j] for j in np.atleast_1d(wanted).tolist()]
-        intervals = coefficient_intervals(
-            path,
-            features=wanted,
-            level=level,
-            rng=check_random_state(self.random_state).randint(np.iinfo(np.int32).max),
-            row_scale="norm" if isinstance(self.row_scale, str) else self.row_scale,
-            groups=self._groups,
-            names=names,
-        )
+                wanted = np.atleast_1d(wanted).tolist()
+                if absent := [j for j in wanted if j not in kept]:
+                    raise ValueError(f"column {absent[0]} is in without and has no interval")
+                wanted = np.searchsorted(kept, wanted)
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        scales = "norm" if isinstance(self.row_scale, str) else self.row_scale
+        how = {"rng": seed, "row_scale": scales, "groups": self._groups, "names": names}
+        intervals = coefficient_intervals(path, features=wanted, level=level, **how)
         for message in intervals.warnings:
             warn(message)
         return replace(intervals.rescaled(scale), library=self._frame_library)
@@ -197,8 +191,7 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
 
 def _indices(features: Any, names: np.ndarray | None) -> Any:
     """Return column indices of features that are given by name."""
-    if isinstance(features, str):
-        features = [features]
+    features = [features] if isinstance(features, str) else features
     if np.ndim(features) == 0 or not any(isinstance(feature, str) for feature in features):
         return features
     if names is None:
@@ -206,9 +199,8 @@ def _indices(features: Any, names: np.ndarray | None) -> Any:
             "features are given by name, but X had no column names in fit; use column indices"
         )
     places = {name: place for place, name in enumerate(names)}
-    for name in features:
-        if name not in places:
-            raise ValueError(f"X had no column {name!r} in fit")
+    if unknown := [name for name in features if name not in places]:
+        raise ValueError(f"X had no column {unknown[0]!r} in fit")
     return [places[name] for name in features]
 
 
