@@ -267,9 +267,7 @@ def test_models_are_copied_and_saved(data):
         assert torch.equal(other.predict_proba(X), found.predict_proba(X))
 
 
-# ------------------------------------------------------------------------------------------------
-# scikit-learn's own checks
-# ------------------------------------------------------------------------------------------------
+# ----- scikit-learn's own checks -----
 
 
 @pytest.mark.skipif(

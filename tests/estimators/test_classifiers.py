@@ -49,12 +49,6 @@ def failures(estimator):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_check_estimator():
-    assert failures(sp.LogisticLasso(n_alphas=2, n_iter=10)) == []
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("settings", [{}, {"n_iter": 60}], ids=["defaults", "60-iterations"])
 @pytest.mark.parametrize("name", NAMES)
 def test_check_estimator_with_default_settings(name, settings):
@@ -179,14 +173,6 @@ def test_scikit_learns_tools_take_them():
     model = sp.LogisticLasso(**QUICK).fit(X, y)
     assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
     assert_array_equal(clone(model).fit(X, y).coef_, model.coef_)
-
-
-def test_groups_and_folds_are_taken():
-    X, y = draw()
-    groups = np.repeat(np.arange(50), 4)
-    model = sp.LogisticLasso(**QUICK).fit(X, y, groups=groups)
-    assert model.error_rate_stderr_ > 0
-    assert sp.LogisticLasso(cv=5, **QUICK).fit(X, y).error_rate_ < 0.5
 
 
 @pytest.mark.parametrize(

@@ -69,9 +69,7 @@ def names(encoder):
 Y = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
 
 
-# ------------------------------------------------------------------------------------------------
-# Kinds of columns
-# ------------------------------------------------------------------------------------------------
+# ----- Kinds of columns -----
 
 
 def test_every_kind():
@@ -334,9 +332,7 @@ def test_units_are_suggested_to_be_removed():
     assert note.endswith("such as '0 m'; if they are numbers, remove units and other characters")
 
 
-# ------------------------------------------------------------------------------------------------
-# Missing values
-# ------------------------------------------------------------------------------------------------
+# ----- Missing values -----
 
 
 def test_missing_values_are_refused_in_one_message():
@@ -430,9 +426,7 @@ def test_the_table_is_left_as_it_was():
         np.testing.assert_array_equal(data[name], values)
 
 
-# ------------------------------------------------------------------------------------------------
-# What cannot be encoded
-# ------------------------------------------------------------------------------------------------
+# ----- What cannot be encoded -----
 
 
 @pytest.mark.parametrize(
@@ -527,9 +521,7 @@ def test_without_pyarrow(monkeypatch):
         TableEncoder().fit({"x": Y})
 
 
-# ------------------------------------------------------------------------------------------------
-# New rows
-# ------------------------------------------------------------------------------------------------
+# ----- New rows -----
 
 FITTED = fitted(
     Column("x", "number"),
@@ -658,9 +650,7 @@ def test_signs_that_mean_the_same():
     assert TableEncoder().fit({"sum": ["5", "7"]}).transform({"sum": ["$6"]}).tolist() == [[6.0]]
 
 
-# ------------------------------------------------------------------------------------------------
-# Containers and types
-# ------------------------------------------------------------------------------------------------
+# ----- Containers and types -----
 
 MODEL = fitted(
     Column("x", "number"),
@@ -728,9 +718,7 @@ def test_categories_that_parquet_stores_as_numbers(tmp_path):
     assert names(encoder) == ["code=2", "x"]
 
 
-# ------------------------------------------------------------------------------------------------
-# Blocks of rows
-# ------------------------------------------------------------------------------------------------
+# ----- Blocks of rows -----
 
 
 def added_up(encoder, data, ends):
@@ -809,9 +797,7 @@ def test_places_of_blocks_are_those_of_the_table():
     assert "first '1,5' in row 12; use" in refused(encoder.facts, late, 10)
 
 
-# ------------------------------------------------------------------------------------------------
-# JSON
-# ------------------------------------------------------------------------------------------------
+# ----- JSON -----
 
 
 @pytest.mark.parametrize("missing", ["error", "impute"])
@@ -913,9 +899,7 @@ def test_malformed_columns_in_json(column, change, message):
     assert refused(TableEncoder.from_json, {"columns": [column | change]}).startswith(message)
 
 
-# ------------------------------------------------------------------------------------------------
-# scikit-learn
-# ------------------------------------------------------------------------------------------------
+# ----- scikit-learn -----
 
 FRAME = pd.DataFrame({"x": [1.5, None, 3.0, 4.0], "kind": ["a", "b", "a", "b"]}, index=[3, 1, 4, 7])
 

@@ -79,9 +79,7 @@ def test_a_warning_that_is_an_error_leaves_an_estimator_unfitted():
     assert not [name for name in vars(unfitted) if name.endswith("_")]
 
 
-# ------------------------------------------------------------------------------------------------
-# Weights count by their proportions
-# ------------------------------------------------------------------------------------------------
+# ----- Weights count by their proportions -----
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
@@ -107,9 +105,7 @@ def test_weights_of_any_size(unit, dtype, fit_intercept):
     np.testing.assert_allclose(paths[1].coef, paths[0].coef, **close)
 
 
-# ------------------------------------------------------------------------------------------------
-# Penalties beyond the precision of X
-# ------------------------------------------------------------------------------------------------
+# ----- Penalties beyond the precision of X -----
 
 
 @pytest.mark.parametrize("lam", [1e32, 1e39, 1e200])
@@ -129,9 +125,7 @@ def test_a_penalty_too_large_for_single_precision_is_named(penalty, lam):
     assert np.isfinite(path.objective).all()
 
 
-# ------------------------------------------------------------------------------------------------
-# The search of a fit
-# ------------------------------------------------------------------------------------------------
+# ----- The search of a fit -----
 
 
 @pytest.mark.parametrize("name", ["LADLasso", "SqrtRidge", "LogisticLasso"])

@@ -12,6 +12,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import TimeSeriesSplit
 
 import steinpath as sp
+from callbacks import Counter
 
 LEVELS = (0.05, 0.5, 0.95)
 FAST = {"n_alphas": 3, "n_iter": 40, "random_state": 0}
@@ -39,9 +40,7 @@ def model(request, data):
         return request.param(q=LEVELS, **FAST).fit(*data)
 
 
-# ------------------------------------------------------------------------------------------------
-# Quantiles
-# ------------------------------------------------------------------------------------------------
+# ----- Quantiles -----
 
 
 def assert_levels_are(model, singles):
@@ -132,9 +131,7 @@ def test_score_is_of_the_level_nearest_to_the_median(data):
     assert single.score(X, y) == pytest.approx(r2_score(y, single.predict(X)))
 
 
-# ------------------------------------------------------------------------------------------------
-# Intervals
-# ------------------------------------------------------------------------------------------------
+# ----- Intervals -----
 
 
 def test_intervals_are_conformalised_quantiles_by_definition(data):
@@ -196,9 +193,7 @@ def test_intervals_of_time_series_are_centred_at_the_models_of_all_rows(data):
     np.testing.assert_allclose(moves, [[moves[0, 0]] * 90, [-moves[0, 0]] * 90], atol=1e-9)
 
 
-# ------------------------------------------------------------------------------------------------
-# scikit-learn
-# ------------------------------------------------------------------------------------------------
+# ----- scikit-learn -----
 
 
 @pytest.mark.parametrize("q", [LEVELS, list(LEVELS), np.array(LEVELS), pd.Series(LEVELS)])
@@ -221,26 +216,6 @@ def test_parameters_and_persistence(model, data):
     np.testing.assert_array_equal(again.predict_interval(X), model.predict_interval(X))
     refitted = clone(model).fit(*data)
     np.testing.assert_array_equal(refitted.coef_, model.coef_)
-
-
-class Counter:
-    """Counts the iterations of all fits, by the callbacks of scikit-learn."""
-
-    def __init__(self):
-        pytest.importorskip("sklearn.callback")  # of scikit-learn 1.9
-        self.iterations, self.open = 0, 0
-
-    def setup(self, estimator, context):
-        self.open += 1
-
-    def teardown(self, estimator, context):
-        self.open -= 1
-
-    def on_fit_task_begin(self, estimator, context):
-        pass
-
-    def on_fit_task_end(self, estimator, context, *, X, y, metadata, fitted_estimator):
-        self.iterations += context.task_name == "iteration"
 
 
 def test_warm_starts_go_on_and_callbacks_see_all_levels(data):
@@ -270,9 +245,7 @@ def test_warnings_say_of_which_level_they_are(data):
     assert all(message.startswith(("q=0.3: ", "q=0.7: ")) for message in few.warnings_)
 
 
-# ------------------------------------------------------------------------------------------------
-# Refusals
-# ------------------------------------------------------------------------------------------------
+# ----- Refusals -----
 
 
 @pytest.mark.parametrize(

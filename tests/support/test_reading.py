@@ -12,11 +12,9 @@ import pyarrow as pa
 import pytest
 import torch
 from scipy import sparse
-from sklearn.base import ClassifierMixin
 
 import steinpath as sp
 from steinpath._support.validation import read_array
-from steinpath.estimators._base import PathEstimator
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:X has feature names:UserWarning"),
@@ -202,27 +200,22 @@ def test_numbers_in_any_container(container, argument):
         np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol, err_msg=use.__name__)
 
 
-@pytest.mark.parametrize("kind", [bool, np.bool_], ids=["Python", "NumPy"])
-def test_true_and_false(kind):
-    held = objects(kind)(X > 0)
-    for use in (run, fit, predict):
-        for each in (held, X > 0, frame(X > 0).astype("boolean"), polars(X > 0), arrow(X > 0)):
-            np.testing.assert_allclose(use(X=each), use(X=(X > 0) * 1.0), rtol=1e-12)
+def of_other_types():
+    """Booleans, columns of several types, and integers beyond double precision, as numbers."""
+    flags, large = X > 0, X.astype(int) + 2**60
+    mixed = pd.DataFrame({"a": X[:, 0].astype(int), "b": flags[:, 1], "c": X[:, 2].astype("f4")})
+    mixtures = mixed, pl.from_pandas(mixed), pa.Table.from_pandas(mixed)
+    yield flags, flags, objects(bool)(flags), objects(np.bool_)(flags)
+    yield flags, frame(flags).astype("boolean"), polars(flags), arrow(flags)
+    yield np.column_stack([X[:, 0], flags[:, 1], X[:, 2]]), *mixtures
+    yield large, large, large.tolist(), large.astype(np.uint64), objects(int)(large)
 
 
-def test_columns_of_several_types():
-    mixed = pd.DataFrame({"a": X[:, 0].astype(int), "b": X[:, 1] > 0, "c": X[:, 2].astype("f4")})
-    expected = np.column_stack([X[:, 0], X[:, 1] > 0, X[:, 2]])
-    for held in (mixed, pl.from_pandas(mixed), pa.Table.from_pandas(mixed)):
-        for use in (run, fit, predict):
-            np.testing.assert_allclose(use(X=held), use(X=expected), rtol=1e-12)
-
-
-def test_integers_beyond_double_precision_are_rounded():
-    large = X.astype(int) + 2**60
-    for held in (large, large.tolist(), large.astype(np.uint64), objects(int)(large)):
-        for use in (run, fit, predict):
-            np.testing.assert_allclose(use(X=held), use(X=large.astype(float)), rtol=1e-12)
+@pytest.mark.parametrize("use", [run, fit, predict])
+def test_numbers_of_other_types(use):
+    for numbers, *containers in of_other_types():
+        for held in containers:
+            np.testing.assert_allclose(use(X=held), use(X=numbers.astype(float)), rtol=1e-12)
 
 
 @pytest.mark.parametrize("argument", ["y", "sample_weight"])
@@ -442,38 +435,6 @@ def test_nothing():
     for use in USES["y"]:
         with pytest.raises((TypeError, ValueError), match=r"got None|target y is None"):
             use(y=None)
-
-
-ESTIMATORS = [
-    getattr(sp, name)
-    for name in sp.__all__
-    if isinstance(getattr(sp, name), type) and issubclass(getattr(sp, name), PathEstimator)
-]
-
-
-@ARGUMENT
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda kind: kind.__name__)
-def test_every_estimator_refuses_masks_and_dates(estimator, argument):
-    good = {"X": X, "y": Y, "sample_weight": None}
-    if issubclass(estimator, ClassifierMixin):
-        if argument == "y":
-            return  # labels may be of any kind
-        good["y"] = np.median(Y) < Y
-    for made, message in (REFUSED[name] for name in ("masked", "dates", "spans of time")):
-        bad = {**good, argument: made(VALUES[argument])}
-        with pytest.raises(TypeError, match=message.format(argument)):
-            estimator().fit(bad["X"], bad["y"], bad["sample_weight"])
-
-
-def test_estimators_keep_the_names_of_columns():
-    for held in (frame(X), polars(X), arrow(X)):
-        fitted = model().fit(held, Y)
-        if not isinstance(held, pd.DataFrame) and not hasattr(fitted, "feature_names_in_"):
-            continue  # older versions of scikit-learn know the names of pandas' columns alone
-        assert fitted.feature_names_in_.tolist() == NAMES
-        fitted.predict(held)
-        with pytest.raises(ValueError, match="feature names"):
-            fitted.predict(frame(X)[["b", "a", "c"]])
 
 
 @pytest.mark.parametrize("made", [REFUSED["masked"][0], dates], ids=["masked", "dates"])

@@ -113,15 +113,9 @@ class DataError(ValueError):
     """Unusable data. The message is one line: what is wrong, where, and what would be right."""
 
     def __init__(self, message: str):
-        if not isinstance(message, Message):
-            message = " ".join(message.splitlines())
-        super().__init__(message)
-
-    @property
-    def message(self) -> str:
-        """The message, perhaps a `Message`."""
-        message: str = self.args[0]
-        return message
+        #: The message, perhaps a `Message`.
+        self.message = message if isinstance(message, Message) else " ".join(message.splitlines())
+        super().__init__(self.message)
 
 
 class Remark(NamedTuple):

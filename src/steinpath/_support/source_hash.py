@@ -36,14 +36,9 @@ def source_hash(*names: str) -> str:
 
 def hash_of(package: Traversable, names: tuple[str, ...]) -> str:
     """Hash the names and contents of modules in a folder or an archive."""
-    sources: dict[str, bytes] = {}
-    try:
-        for name in names:
-            modules = dict(_modules(package.joinpath(name), name))
-            if not modules:
-                raise FileNotFoundError(name)
-            sources |= modules
-    except OSError:
+    modules = [dict(_modules(package.joinpath(name), name)) for name in names]
+    sources = {file: source for each in modules for file, source in each.items()}
+    if not all(modules):  # there are no source files
         sources = {}
         with suppress(PackageNotFoundError):
             sources = {"version": version("steinpath").encode()}

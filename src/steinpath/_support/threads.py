@@ -29,15 +29,12 @@ Result = TypeVar("Result")
 _parts: ContextVar[int | None] = ContextVar("parts", default=None)
 
 
-@functools.cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
+_controller = functools.cache(ThreadpoolController)
 
 
 def threads_allowed() -> int:
     """Return the number of threads available to the caller: as many as the BLAS may use."""
-    known = _parts.get()
-    if known is not None:
+    if (known := _parts.get()) is not None:
         return known
     if not _is_main():  # the thread that started this one uses the others
         return 1

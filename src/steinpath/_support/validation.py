@@ -75,15 +75,12 @@ def store_number(instance: Any, name: str, **bounds: Any) -> None:
 def check_count(name: str, value: Any, *, low: int = 1, high: int = 10**9) -> int:
     """Return ``value`` as an integer between ``low`` and ``high``."""
     try:
-        if isinstance(value, bool | np.bool_):
-            raise TypeError
-        count = operator.index(value)
+        count = operator.index(None if isinstance(value, bool | np.bool_) else value)
     except TypeError:
         raise TypeError(f"{name} must be an integer, got {shown(value)}") from None
-    if count < low:
-        raise ValueError(f"{name} must be at least {low}, got {shown(count)}")
-    if count > high:
-        raise ValueError(f"{name} must be at most {high}, got {shown(count)}")
+    if not low <= count <= high:
+        bound = f"at least {low}" if count < low else f"at most {high}"
+        raise ValueError(f"{name} must be {bound}, got {shown(count)}")
     return count
 
 
@@ -206,8 +203,8 @@ def _real(name: str, objects: np.ndarray, labels: Any = None) -> np.ndarray:
         if issubclass(kind, _NOT_REAL):
             where = ""
             if labels is not None and objects.ndim == 2 and objects.shape[1] == len(labels):
-                found = (any(type(x) is kind for x in column) for column in objects.T)
-                label = next(each for each, has in zip(labels, found, strict=True) if has)
+                columns = zip(labels, objects.T, strict=True)
+                label = next(label for label, column in columns if kind in map(type, column))
                 where = f" in column {label!r:.60}"
             if issubclass(kind, str) and name == "X":
                 where += "; encode texts as numbers, such as with sklearn's OneHotEncoder"
@@ -243,10 +240,8 @@ def check_array(
         raise TypeError(f"{name} must be real, got {values.dtype}; pass {name}.real if intended")
     if not xp.isdtype(values.dtype, ("real floating", "integral", "bool")):
         raise TypeError(f"{name} must hold real numbers, got dtype {values.dtype}")
-    if xp.isdtype(values.dtype, "real floating"):
-        finite = xp.isfinite(values)
-        if not xp.all(finite):
-            refuse_nonfinite(name, int(xp.sum(xp.astype(~finite, xp.int64))), remedy)
+    if xp.isdtype(values.dtype, "real floating") and not xp.all(finite := xp.isfinite(values)):
+        refuse_nonfinite(name, int(xp.sum(xp.astype(~finite, xp.int64))), remedy)
     if reference is not None:
         if isinstance(values, np.ndarray):
             with np.errstate(over="ignore"):
@@ -342,13 +337,11 @@ def check_returned(name: str, value: Any, like: Array, what: str = "an array") -
         and namespace(like).isdtype(value.dtype, ("real floating", "integral", "bool"))
     )
     if not fits:
-        parts = "shape", "dtype", "device", "requires_grad"
-        found = ", ".join(
-            f"{part} {getattr(value, part)}" for part in parts if hasattr(value, part)
-        )
+        names = [n for n in ("shape", "dtype", "device", "requires_grad") if hasattr(value, n)]
+        about = ", ".join(f"{n} {getattr(value, n)}" for n in names)
         raise ValueError(
             f"{name} must return {what} of shape {tuple(like.shape)} and dtype {like.dtype}; it "
-            f"returned {type(value).__name__}" + f" ({found})" * bool(found)
+            f"returned {type(value).__name__}" + f" ({about})" * bool(about)
         )
     return copied(cast(value, like.dtype))
 

@@ -95,7 +95,7 @@ class Facts:
     low: Any = None
     high: Any = None
     total: float = 0.0
-    middle: tuple[float, float] | None = None  # the two middle values, which do not add up
+    middle: float | None = None  # the median, which does not add up: the caller computes it
     sign: str = ""
     negative: str = ""
     code: tuple[str, int] | None = None
@@ -223,17 +223,11 @@ def as_numbers(values: np.ndarray) -> np.ndarray:
     return np.asarray((values - _EPOCH) / _DAY) if values.dtype.kind == "M" else values
 
 
-def middle_of(present: np.ndarray) -> tuple[float, float]:
-    """Return the two middle values of numbers or dates without missing values."""
+def middle_of(present: np.ndarray) -> float:
+    """Return the median of numbers or dates without missing values."""
     ranks = [(len(present) - 1) // 2, len(present) // 2]
     low, high = np.partition(as_numbers(present), ranks)[ranks]
-    return float(low), float(high)
-
-
-def _median(facts: Facts) -> float:
-    assert facts.middle is not None  # facts of several blocks are completed by the caller
-    # halves, since the sum of the largest floats would be infinite
-    return facts.middle[0] / 2 + facts.middle[1] / 2
+    return float(low / 2 + high / 2)  # the sum of the largest floats would be infinite
 
 
 def _sorted_levels(facts: Facts) -> dict[str, int]:
@@ -251,7 +245,7 @@ def describe(facts: Facts) -> str:
         first, last = np.datetime_as_string(np.array([facts.low, facts.high]), "D")
         return f"from {first} to {last}"
     low, high, mean = map(short, (facts.low, facts.high, facts.total / facts.present))
-    middle = "" if facts.middle is None else f", median {short(_median(facts))}"
+    middle = "" if facts.middle is None else f", median {short(facts.middle)}"
     return f"from {low} to {high}, mean {mean}{middle}"
 
 
@@ -325,15 +319,14 @@ def column_from_json(entry: Any) -> Column:
     require(isinstance(levels, list), f"the levels of {where}", "be a list", levels)
     for level in levels:
         require_text(f"a level of {where}", level)
-    wanted, right = "no levels", not levels
-    if kind == "binary":
-        wanted = "two levels in alphabetical order"
-        right = len(levels) == 2 and levels[0] < levels[1]
-    elif kind == "category":
-        wanted = f"2 to {_MOST_LEVELS + 1} distinct levels, with {OTHER!r} last"
-        right = (
-            2 <= len(levels) == len(set(levels)) <= _MOST_LEVELS + 1 and OTHER not in levels[:-1]
-        )
+    most = _MOST_LEVELS + 1
+    wanted, right = {
+        "binary": ("two levels in alphabetical order", len(levels) == 2 and levels[0] < levels[1]),
+        "category": (
+            f"2 to {most} distinct levels, with {OTHER!r} last",
+            2 <= len(levels) == len(set(levels)) <= most and OTHER not in levels[:-1],
+        ),
+    }.get(kind, ("no levels", not levels))
     require(right, f"{where} is of kind {kind!r} and", f"have {wanted}", tuple(levels))
     wanted, right = "one of its levels", fill in levels
     if not levels:
@@ -384,7 +377,7 @@ def fit_column(name: str, facts: Facts, impute: bool) -> Column | Remark:
     indicator = impute and facts.gaps > 0
     if facts.kind != "O":
         kind = "date" if facts.kind == "M" else "number"
-        fill = _median(facts) if impute else None
+        fill = facts.middle if impute else None
         return Column(name, kind, fill=fill, sign=facts.sign, indicator=indicator)
     counts = _sorted_levels(facts)
     levels = list(counts)
@@ -392,8 +385,7 @@ def fit_column(name: str, facts: Facts, impute: bool) -> Column | Remark:
     if len(levels) == 2:
         return Column(name, "binary", tuple(sorted(levels)), most, indicator=indicator)
     often = [level for level in levels if counts[level] >= _LEAST_COUNT and level != OTHER]
-    often = often[:_MOST_LEVELS]
-    if often:
+    if often := often[:_MOST_LEVELS]:
         rest = [OTHER] * (len(often) < len(levels))
         return Column(name, "category", (*often, *rest), most, indicator=indicator)
     with_units = not facts.formats and facts.present <= 2 * facts.others

@@ -47,9 +47,7 @@ def documented(
         parameters = _entries(other["Parameters"]) | _SHARED | _entries(own.get("Parameters", ""))
         names = [name for name in inspect.signature(cls).parameters if name in parameters]
         own["Parameters"] = "\n".join(parameters[name] for name in names)
-        own["Attributes"] = "\n".join(
-            _attributes(other["Attributes"], own.get("Attributes", ""), without)
-        )
+        own["Attributes"] = _attributes(other["Attributes"], own.get("Attributes", ""), without)
         general = "PathClassifier" if "class_weight" in names else "PathRegressor"
         own.setdefault("See Also", f"{general} : Any loss and penalty.")
         own.setdefault("Examples", inspect.cleandoc(example).replace("{name}", cls.__name__))
@@ -69,18 +67,16 @@ def of_features(method: Method) -> Method:
 
 
 def _composed(head: str, sections: dict[str, str]) -> str:
-    parts = [
-        f"{name}\n{'-' * len(name)}\n{sections[name]}" for name in _SECTIONS if name in sections
-    ]
+    there = [name for name in _SECTIONS if name in sections]
+    parts = [f"{name}\n{'-' * len(name)}\n{sections[name]}" for name in there]
     return "\n\n".join([head, *parts]) + "\n"
 
 
 def _parts(docstring: str) -> tuple[str, dict[str, str]]:
     """Return the text before the first section, and the sections by their names."""
     head, *rest = _HEADING.split(inspect.cleandoc(docstring))
-    return head.strip(), {
-        name: text.strip("\n") for name, text in zip(*[iter(rest)] * 2, strict=True)
-    }
+    texts = (text.strip("\n") for text in rest[1::2])
+    return head.strip(), dict(zip(rest[::2], texts, strict=True))
 
 
 def _entries(section: str) -> dict[str, str]:
@@ -89,15 +85,15 @@ def _entries(section: str) -> dict[str, str]:
     return {entry.partition("\n")[0].partition(" : ")[0]: entry.rstrip() for entry in entries}
 
 
-def _attributes(inherited: str, own: str, without: tuple[str, ...]) -> list[str]:
-    """Return the entries of attributes: inherited ones in their order, and then the others."""
+def _attributes(inherited: str, own: str, without: tuple[str, ...]) -> str:
+    """Return the section of attributes: inherited ones in their order, and then the others."""
     mine = _entries(own)
     places = {name: key for key in mine for name in key.split(", ")}
     entries = dict[str, str]()
     for key, entry in _entries(inherited).items():
         names = key.split(", ")
-        if any(name in places for name in names):
-            entries |= {places[name]: mine[places[name]] for name in names if name in places}
-        elif not all(name in without for name in names):
+        if replaced := {places[name]: mine[places[name]] for name in names if name in places}:
+            entries |= replaced
+        elif not set(names) <= set(without):
             entries[key] = entry
-    return list((entries | mine).values())
+    return "\n".join((entries | mine).values())

@@ -234,8 +234,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def _ends(self) -> list[int]:
-        counts = (len(column.features) for column in self.columns_)
-        return list(accumulate(counts, initial=0))
+        return [*accumulate((len(column.features) for column in self.columns_), initial=0)]
 
     def facts(
         self,
@@ -417,10 +416,10 @@ def _read_new(column: Column, values: Any, how: TextFormat) -> ReadColumn:
     if sign is not None and not read.gaps.all() and not columns.comparable(sign, read.sign):
         row = int(read.gaps.argmin())
         said = "column {name!r} holds numbers {fit} in the fit, but has {value!r:.60} in {place}, "
+        said += "{new}; write them as in the fit"
         fit, new = (f"with {mark!r}" if mark else "without a sign" for mark in (sign, read.sign))
-        about: dict[str, Any] = {"name": name, "fit": fit, "new": new}
-        about["value"] = str(values[row].as_py())
-        raise DataError(Message(said + "{new}; write them as in the fit", row=row, **about))
+        value = str(values[row].as_py())
+        raise DataError(Message(said, row=row, name=name, fit=fit, new=new, value=value))
     return read
 
 
