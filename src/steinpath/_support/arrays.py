@@ -94,16 +94,13 @@ def is_foreign(values: Any) -> bool:
 
 
 def beside(values: Any, reference: Array) -> Array:
-    """Move ``values`` to the namespace and device of ``reference``, keeping their own dtype.
-
-    Arrays of other libraries are transferred through the host.
-    """
+    """Move ``values`` to the namespace and device of ``reference``, keeping their own dtype."""
     xp, device = namespace(reference), array_api_compat.device(reference)
     if isinstance(reference, np.ndarray):
         return to_numpy(values)
     if is_foreign(values) and namespace(values) is xp:
         return array_api_compat.to_device(values, device)
-    return xp.asarray(np.array(to_numpy(values)), device=device)
+    return xp.asarray(np.array(to_numpy(values)), device=device)  # through the host
 
 
 def on_cuda(array: Array) -> bool:
@@ -192,10 +189,7 @@ def rows_product(first: Array, second: Array) -> Array:
 
 
 def members_product(matrices: Array, block: Array) -> Array:
-    """Multiply the columns of each member of a block (size, members, columns) by its own matrix.
-
-    The matrices have the shape (members, rows, size).
-    """
+    """Multiply the columns of each member of a block by its own of (members, rows, size)."""
     xp = namespace(block)
     if block.shape[1] == 1:
         return (matrices[0, ...] @ block[:, 0, :])[:, None, :]

@@ -295,10 +295,7 @@ def _read_texts(name: str, column: Any, how: TextFormat, as_labels: bool, start:
 
 
 def uses_decimal_comma(labels: Iterable[str | None]) -> bool:
-    """Whether texts are numbers with a decimal comma, beyond doubt.
-
-    Commas before three digits might separate thousands, so another one is needed.
-    """
+    """Whether texts are numbers with a decimal comma; before three digits, it is in doubt."""
     present = _without_signs([label for label in labels if label is not None])[0]
     if not present or _numbers(present, TextFormat(decimal=",")) is None:
         return False

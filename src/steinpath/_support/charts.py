@@ -85,10 +85,7 @@ def line_chart(
 def interval_chart(
     names: Sequence[object], estimate: Any, lower: Any, upper: Any, *, x_label: str
 ) -> str:
-    """Return a forest plot as SVG: one interval per line, with a rule at zero.
-
-    Intervals without finite ends are omitted.
-    """
+    """Return a forest plot as SVG: intervals with finite ends, and a rule at zero."""
     estimate, lower, upper = map(_floats, (estimate, lower, upper))
     shown = np.flatnonzero(np.isfinite(lower) & np.isfinite(upper))
     if not len(shown):

@@ -17,11 +17,7 @@ _MOST_IN_CELL = 80
 
 
 def printable(text: str) -> str:
-    """Replace every control, bidirectional or invisible character of a text.
-
-    These are escape sequences and other control characters, marks that change the text direction,
-    and lone surrogates; line ends are kept.
-    """
+    """Replace control, bidirectional and invisible characters and surrogates; keep line ends."""
     return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
@@ -62,11 +58,7 @@ def fragment(
 def with_error(
     value: float, stderr: float, *, signed: bool = False, exponent_from: float = 1e8
 ) -> str:
-    """Format a number with its standard error to two significant digits: "44.0 ± 1.6".
-
-    A standard error that is not finite is omitted; from ``exponent_from`` on, scientific notation
-    is used.
-    """
+    """Format a number with its standard error, if that is finite, to two digits: "44.0 ± 1.6"."""
     sign = "+" if signed else ""
     number = to_digits_of(value, stderr, sign=sign, exponent_from=exponent_from)
     if not math.isfinite(stderr):

@@ -57,10 +57,7 @@ def one_thread_unless(multiplications: float) -> Iterator[None]:
 
 
 def _is_main() -> bool:
-    """Whether this is the main thread, the only one that may set limits for the process.
-
-    Two threads that set limits concurrently would not restore the original ones.
-    """
+    """Whether this is the main thread: limits set by several would not be restored."""
     return threading.current_thread() is threading.main_thread()
 
 

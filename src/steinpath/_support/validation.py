@@ -65,17 +65,15 @@ def check_number(
 
 
 def store_number(instance: Any, name: str, **bounds: Any) -> None:
-    """Check a number in a field of a frozen dataclass, and store it as a plain float.
-
-    A NumPy scalar would raise the precision of every array it multiplies.
-    """
+    """Store a checked number in a frozen dataclass as a float: NumPy's raise precisions."""
     object.__setattr__(instance, name, check_number(name, getattr(instance, name), **bounds))
 
 
 def check_count(name: str, value: Any, *, low: int = 1, high: int = 10**9) -> int:
     """Return ``value`` as an integer between ``low`` and ``high``."""
+    integral: Any = None if isinstance(value, bool | np.bool_) else value
     try:
-        count = operator.index(None if isinstance(value, bool | np.bool_) else value)
+        count = operator.index(integral)
     except TypeError:
         raise TypeError(f"{name} must be an integer, got {shown(value)}") from None
     if not low <= count <= high:
@@ -192,10 +190,7 @@ def _refuse_times(name: str, values: Any) -> None:
 
 
 def _real(name: str, objects: np.ndarray, labels: Any = None) -> np.ndarray:
-    """Convert an object array of Python numbers; missing values become NaN.
-
-    Columns of texts are named by their labels, if there are any.
-    """
+    """Convert Python's numbers; missing values become NaN, and columns of texts are named."""
     kinds = {type(value) for value in objects.flat}
     if any(issubclass(kind, np.ma.MaskedArray) for kind in kinds):
         raise _masked(name)

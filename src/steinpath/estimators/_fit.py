@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -63,13 +64,11 @@ class PreparedRows(NamedTuple):
     sources: np.ndarray | None = None
 
     def own_units(self, coef: Array, intercept: float) -> tuple[Array, Any]:
-        """Return the model of the original columns from that of the standardised ones.
-
-        The intercept is a float, or an array of shape () if X is an array of another library.
-        """
+        """Return the model of the original columns from that of the standardised ones."""
         coef = coef / self.scale
         if self.centre is not None:
             intercept -= float(self.centre @ coef)
+        # of another library, an array of shape ()
         return coef, like(intercept, self.y) if is_foreign(self.X) else intercept
 
     def left_out(self, chosen: ChosenRisk) -> np.ndarray:
@@ -85,14 +84,12 @@ class PreparedRows(NamedTuple):
         """Return a hash of data and parameters; None if X is a file, or a hash is not possible."""
         if needs_blocks(self.X):
             return None
-        X, is_sparse = self.X, bool(sparse.issparse(self.X))
+        X: Any = self.X
         place = type(X), str(getattr(X, "device", "cpu")), X.shape
-        entries = (X.data, X.indices, X.indptr) if is_sparse else to_numpy(X)
-        try:
-            digest: str = joblib.hash((place, entries, to_numpy(self.y), self.weights, parameters))
-        except Exception:  # functions and objects of the user that cannot be pickled
-            return None
-        return digest
+        entries = (X.data, X.indices, X.indptr) if sparse.issparse(X) else to_numpy(X)
+        with suppress(Exception):  # functions and objects of the user that cannot be pickled
+            return str(joblib.hash((place, entries, to_numpy(self.y), self.weights, parameters)))
+        return None
 
 
 def prepare_rows(
@@ -127,8 +124,7 @@ def _weighted(
     kept, sources = np.flatnonzero(weights), None
     if len(kept) < len(weights):
         X, y, weights, sources = _rows(X, kept), take(y, kept), weights[kept], kept
-    if len(weights) < 2:
-        count = len(weights)
+    if (count := len(weights)) < 2:
         raise ValueError(
             f"sample_weight is positive for n_samples = {count}; at least 2 are required"
         )
@@ -143,10 +139,10 @@ def _weighted(
             "select='last' or an iteration"
         )
     with np.errstate(over="ignore"):
-        count = weights.sum()
-    if count * X.shape[1] > max(_MOST_ENTRIES, 4 * X.shape[0] * X.shape[1]):
+        total = weights.sum()
+    if total * X.shape[1] > max(_MOST_ENTRIES, 4 * X.shape[0] * X.shape[1]):
         raise ValueError(
-            f"sample_weight adds up to {count:.3g} rows, too many to expand for the risk estimate; "
+            f"sample_weight adds up to {total:.3g} rows, too many to expand for the risk estimate; "
             "use a number for alpha and select='last' or an iteration"
         )
     warn(
@@ -163,10 +159,7 @@ def _rows(X: Any, where: np.ndarray) -> Any:
 
 
 class Progress:
-    """Calls the callbacks of an estimator during its fit, after every iteration.
-
-    ``known`` has attributes that are known before the fit begins.
-    """
+    """Calls callbacks after every iteration, with attributes ``known`` before the fit."""
 
     def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any, known: dict[str, Any]):
         metadata = None if sample_weight is None else {"sample_weight": sample_weight}
