@@ -5,13 +5,11 @@ import pickle
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 import statsmodels.api as sm
 from scipy import sparse
 
 import steinpath as sp
-from backends import skip_frames_without_names
 
 N, P = 300, 10
 FAST = {"n_alphas": 4, "n_iter": 40, "random_state": 0}
@@ -107,14 +105,6 @@ def test_features_by_names_and_numbers(named, features, columns):
     every = named.coef_intervals()
     np.testing.assert_allclose(found.stderr, every.stderr[list(columns)], rtol=0.05)
     assert found.to_frame()["feature"].tolist() == list(found.names)
-
-
-def test_names_of_other_frames(data):
-    X, y = data
-    frame = pl.DataFrame(X, schema=NAMES)
-    skip_frames_without_names(frame)
-    model = sp.LADLasso(**FAST).fit(frame, y)
-    assert model.coef_intervals(["x2"]).names == ("x2",)
 
 
 def test_features_that_are_not_there(model, named):

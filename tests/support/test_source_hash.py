@@ -79,17 +79,6 @@ def test_any_change_gives_another_hash(copy, name):
         assert hash_of(copy, HASHED) not in (before, hash_of(copy, NUMERICAL))
 
 
-def test_contents_do_not_run_into_each_other(tmp_path):
-    found = set()
-    for k, (one, other) in enumerate([("ab", "c"), ("a", "bc"), ("abc", ""), ("", "abc")]):
-        folder = tmp_path / str(k) / "engine"
-        folder.mkdir(parents=True)
-        (folder / "a.py").write_text(one)
-        (folder / "b.py").write_text(other)
-        found.add(hash_of(folder.parent, ("engine",)))
-    assert len(found) == 4
-
-
 def test_without_the_source_it_is_the_version(copy, monkeypatch):
     before = hash_of(copy, HASHED)
     for file in (copy / "engine").rglob("*.py"):

@@ -221,19 +221,16 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         first, attributes = fitted[0], dict[str, Any](estimators_=fitted)
         for name in (name for name in _STACKED if hasattr(first, name)):
             values = [getattr(one, name) for one in fitted]
-            if is_foreign(values[0]):
-                attributes[name] = namespace(values[0]).stack(values)
-            else:
-                attributes[name] = beside(np.stack(values), first.coef_)
-        for name in ("n_features_in_", "feature_names_in_", "n_samples_", "test_loss_", "scale_"):
-            if hasattr(first, name):
-                attributes[name] = getattr(first, name)
+            foreign = is_foreign(values[0])
+            stacked = namespace(values[0]).stack(values) if foreign else np.stack(values)
+            attributes[name] = beside(stacked, first.coef_)
+        attributes |= {name: value for name, value in vars(first).items() if name in _SHARED}
         if hasattr(first, "warnings_"):
-            attributes["warnings_"] = tuple(
-                prefixed(part.prefix, message)
-                for one, part in zip(fitted, parts, strict=True)
-                for message in one.warnings_
+            pairs = zip(parts, fitted, strict=True)
+            messages = (
+                prefixed(part.prefix, text) for part, one in pairs for text in one.warnings_
             )
+            attributes["warnings_"] = tuple(messages)
         return attributes
 
     def _compute(
@@ -425,11 +422,9 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         extend = f"{selected}; consider extending the grid: "
         if not isinstance(self.alpha, str):
             reached = f"{self.alphas_[tuning.best[0]]:.3g}"
-            ends = (
-                f"100 * {reached}, {reached}"
-                if end == "largest"
-                else f"{reached}, {reached} / 1000"
-            )
+            ends = f"{reached}, {reached} / 1000"
+            if end == "largest":
+                ends = f"100 * {reached}, {reached}"
             return Message(f"{extend}alpha=np.geomspace({ends}, 20)")
         if end == "largest":
             return Message(f"{selected}; the features may be only weakly related to the response")
@@ -570,9 +565,8 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 
     def _needs_risk(self) -> bool:
         """Whether the risk is needed for selection; raise an error if it is not estimated."""
-        fixed = isinstance(self.alpha, Real) or isinstance(
-            make_penalty(self._penalty(), 1.0), NoPenalty
-        )
+        fixed = isinstance(self.alpha, Real)
+        fixed = fixed or isinstance(make_penalty(self._penalty(), 1.0), NoPenalty)
         needed = self.select == "risk" or not fixed
         if needed and self.method is None:
             raise ValueError(
@@ -674,7 +668,9 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 
 # Attributes of a search that a fit keeps.
 _OF_SEARCH = ("best_risk", "best_risk_stderr", "naive_risk", "naive_risk_stderr", "stop")
-# Attributes that are numbers, or arrays of the same shape for all fits to the same data.
+# Attributes that several fits to the same data share; and those that are numbers, or arrays of the
+# same shape for all of them.
+_SHARED = ("n_features_in_", "feature_names_in_", "n_samples_", "test_loss_", "scale_")
 _STACKED = (
     *("coef_", "intercept_", "alpha_", "best_index_", "best_iter_", "n_iter_"),
     *("best_risk_", "best_risk_stderr_", "naive_risk_", "naive_risk_stderr_"),

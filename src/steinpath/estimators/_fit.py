@@ -84,9 +84,9 @@ class PreparedRows(NamedTuple):
         """Return a hash of data and parameters; None if X is a file, or a hash is not possible."""
         if needs_blocks(self.X):
             return None
-        X: Any = self.X
+        X, is_sparse = self.X, bool(sparse.issparse(self.X))
         place = type(X), str(getattr(X, "device", "cpu")), X.shape
-        entries = (X.data, X.indices, X.indptr) if sparse.issparse(X) else to_numpy(X)
+        entries = (X.data, X.indices, X.indptr) if is_sparse else to_numpy(X)
         with suppress(Exception):  # functions and objects of the user that cannot be pickled
             return str(joblib.hash((place, entries, to_numpy(self.y), self.weights, parameters)))
         return None
