@@ -144,16 +144,6 @@ def test_corrections_of_algorithms_are_finite_differences(loss, algorithm):
         np.testing.assert_allclose(W[:, s - 1], expected, atol=1e-7)
 
 
-@pytest.mark.parametrize(("loss", "algorithm"), ALGORITHMS, ids=str)
-def test_estimates_of_algorithms_are_near_leave_one_out(loss, algorithm):
-    X, y, _ = draw(200, 60)
-    path = sp.run(X, y, loss, sp.Ridge(0.5), algorithm, n_iter=30)
-    risk = sp.estimate_risk(path, method="exact")
-    left_out = sp.estimate_risk(path, method="loo")
-    before, after = (np.mean((f - left_out.corrected) ** 2) for f in (path.fitted, risk.corrected))
-    assert after < before / 10
-
-
 def test_unsafe_steps_of_the_guides_algorithm_warn():
     X, y, _ = draw(40, 10)
     step = 40 / np.linalg.norm(X, 2) ** 2

@@ -214,28 +214,6 @@ def test_shapes_and_the_minimum(how, intercept):
     assert f"iteration {t} at lam = {tuning.best_lam:.4g}" in repr(tuning)
 
 
-PENALTIES_OF_LAM = {
-    **PENALTIES,
-    "ridge": sp.Ridge,
-    "mcp-gamma": functools.partial(sp.MCP, gamma=2.5),
-    "share": lambda lam: sp.ElasticNet(lam, min(lam, 1.0)),
-    "none": lambda lam: sp.NoPenalty(),
-}
-
-
-@everywhere(every=7)
-@pytest.mark.parametrize("make", PENALTIES_OF_LAM.values(), ids=PENALTIES_OF_LAM)
-@pytest.mark.parametrize(
-    "algorithm", [sp.ChambollePock(), sp.HalpernPDHG(), sp.LinearizedADMM(), sp.FISTA()]
-)
-def test_paths_are_those_of_separate_runs(make, algorithm):
-    tuning, X, y = tuned(sp.Huber(), make, 3, algorithm=algorithm, fit_intercept=True)
-    for lam, risk in zip(tuning.lams, tuning.risks, strict=True):
-        path = sp.run(X, y, sp.Huber(), make(lam), algorithm, 12, fit_intercept=True)
-        np.testing.assert_allclose(risk.path.coef, path.coef, atol=1e-12)
-        np.testing.assert_allclose(risk.path.intercept, path.intercept, atol=1e-12)
-
-
 @everywhere
 @pytest.mark.parametrize("method", ["loo", "exact"])
 @pytest.mark.parametrize("test_loss", [None, "squared", lambda y, z: np.abs(y - z) ** 1.5])

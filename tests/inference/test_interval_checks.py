@@ -5,7 +5,7 @@ import pytest
 
 import steinpath as sp
 from steinpath.inference._debias import Debiased
-from steinpath.inference._estimate_intervals import between_groups, check_intervals
+from steinpath.inference._estimate_intervals import check_intervals
 from steinpath.inference._scores import known_scores
 
 NAMES = (
@@ -176,20 +176,3 @@ def test_late_iterates_of_small_data_are_uncertain():
     path = sp.run(X, y, sp.LAD(), sp.Lasso(0.05), n_iter=400)
     found = sp.coefficient_intervals(path, 400, covariance=sp.simulate.toeplitz(40, 0.3), rng=0)
     assert "total response" in warning_names(found)
-
-
-@pytest.mark.parametrize("count", [10, 200])
-def test_groups_contribute_sums_of_their_rows(count):
-    X, y = drawn(200, 4)
-    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.1), n_iter=4)
-    scores = known_scores(path, np.eye(4), None, np.arange(4), None)
-    groups = np.random.default_rng(0).permutation(np.arange(200) % count)
-    nothing = np.zeros(4)
-    found = Debiased(3, nothing, nothing, np.full(4, 0.3), nothing, -5.0, 0.1, np.ones(5))
-    products = X * path.duals[3][:, None]
-    products = products - products.mean(axis=0)
-    squares = sum(products[groups == g].sum(axis=0) ** 2 for g in range(count))
-    expected = np.sqrt(squares * count / (count - 1) / 25 + 0.09)
-    np.testing.assert_allclose(between_groups(scores, found, groups), expected)
-    none = Debiased(3, nothing, nothing, nothing, nothing, 0.0, 0.1, np.ones(5))
-    assert np.all(np.isinf(between_groups(scores, none, groups)))

@@ -7,10 +7,8 @@ import pytest
 from sklearn.linear_model import Lasso
 
 import steinpath as sp
-from steinpath.design._transformed import ScaledDesign
 from steinpath.inference import _scores
 from steinpath.inference._scores import (
-    OtherColumns,
     column_scales,
     known_scores,
     nodewise_residuals,
@@ -210,15 +208,6 @@ def test_residuals_are_those_of_scikit_learn(shape, intercept, precise):
         assert np.linalg.norm(mine - truth) < 1e-6 * np.linalg.norm(truth)
 
 
-@SHAPES
-def test_the_default_tolerance_is_good_enough_for_scores(shape):
-    X, _ = of_many_sizes(*shape)
-    features = np.array([7, 0, shape[1] - 1])
-    residuals, *_ = regressed(X, features)
-    for mine, truth in zip(residuals.T, lasso_residuals(X, features, False), strict=True):
-        assert np.linalg.norm(mine - truth) < 0.05 * np.linalg.norm(truth)
-
-
 def test_blocks_of_regressions_are_those_of_all_together(precise, monkeypatch):
     X, _ = of_many_sizes(30, 20)
     together = regressed(X)
@@ -233,37 +222,6 @@ def test_copies_of_a_column_are_not_identified(copy):
     X[:, 7] = copy * X[:, 3]
     scores = scores_of("node-wise lasso", path_of(X, y), np.arange(60))
     np.testing.assert_array_equal(np.flatnonzero(~scores.identified), [3, 7])
-
-
-@INTERCEPT
-def test_constant_columns_have_no_residuals_and_do_not_disturb_others(intercept):
-    X, y = of_many_sizes(40, 20)
-    wide = np.insert(X, 4, 1e6 * intercept, axis=1)
-    scores = nodewise_scores(path_of(wide, y, fit_intercept=intercept), np.arange(21), None)
-    np.testing.assert_array_equal(np.flatnonzero(~scores.identified), [4])
-    assert not scores.columns(np.array([4])).any()
-    # one column more makes the penalty a little larger
-    plain, *_ = regressed(X, fit_intercept=intercept)
-    others = np.delete(scores.columns(np.arange(21)), 4, axis=1)
-    ratios = np.linalg.norm(others, axis=0) / np.linalg.norm(plain, axis=0)
-    np.testing.assert_allclose(ratios, 1, atol=0.03)
-
-
-def test_each_member_lacks_its_own_column():
-    X, y = of_many_sizes(12, 5)
-    own, rng = np.array([3, 0]), np.random.default_rng(0)
-    others = OtherColumns(ScaledDesign(path_of(X, y).design, np.ones(5)), own)
-    assert others.members == 2
-    assert others.norm_bounds().high >= np.linalg.norm(X, 2) * (1 - 1e-5)
-    block, rows = rng.standard_normal((5, 2, 1)), rng.standard_normal((12, 2, 1))
-    for k, j in enumerate(own):
-        hidden = X.copy()
-        hidden[:, j] = 0
-        np.testing.assert_allclose(others.forward(block)[:, k], hidden @ block[:, k])
-        np.testing.assert_allclose(others.adjoint(rows)[:, k], hidden.T @ rows[:, k])
-        alone = others.member(k)
-        np.testing.assert_allclose(alone.forward(block[:, k : k + 1])[:, 0], hidden @ block[:, k])
-        assert alone.members == 1
 
 
 def test_scales_are_root_mean_squares_and_zero_where_there_is_rounding_alone():
