@@ -10,8 +10,7 @@ import pytest
 import steinpath as sp
 from benchmarks.speed import algorithms
 
-ROOT = Path(__file__).parents[1]
-PAGE, RESULTS = ROOT / "docs/results/algorithms.md", ROOT / "benchmarks/results/algorithms.json"
+RESULTS = Path(__file__).parents[1] / "benchmarks/results/algorithms.json"
 
 
 @pytest.fixture

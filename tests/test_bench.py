@@ -75,9 +75,7 @@ def test_what_is_not_installed_is_left_out_and_said(capsys):
     assert "gone: skipped, because no_such_package is not installed" in capsys.readouterr().out
 
 
-# ------------------------------------------------------------------------------------------------
-# At convergence
-# ------------------------------------------------------------------------------------------------
+# ----- At convergence -----
 
 
 def left_out_approximately(X, y, model):
@@ -109,9 +107,7 @@ def test_estimates_at_convergence(capsys):
     assert len({row.count("|") for row in table}) == 1
 
 
-# ------------------------------------------------------------------------------------------------
-# Tuned models
-# ------------------------------------------------------------------------------------------------
+# ----- Tuned models -----
 
 
 def test_tune_beside_one_fit():

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 import steinpath as sp
-from problems import LOSS_EXAMPLES, PENALTY_EXAMPLES, assert_unmodified, draw
-from steinpath.algorithms._base import History
+from problems import LOSS_EXAMPLES, PENALTY_EXAMPLES, draw
 from steinpath.problem import Loss
 from steinpath.risk import _diagnostics as diagnostics
 
@@ -50,9 +49,7 @@ ALGORITHMS = [
 ]
 
 
-# ------------------------------------------------------------------------------------------------
-# The guides' penalties and algorithms
-# ------------------------------------------------------------------------------------------------
+# ----- The guides' penalties and algorithms -----
 
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=lambda penalty: penalty.name)
@@ -164,30 +161,18 @@ def test_unsafe_steps_of_the_guides_algorithm_warn():
 )
 def test_losses_and_penalties_do_not_modify_their_arguments(extension):
     x = np.random.default_rng(0).standard_normal(6)
+    labels = np.sign(x)
+    x.flags.writeable = labels.flags.writeable = False  # a method that writes to them fails
     if isinstance(extension, Loss):
-        assert_unmodified(extension.location, np.sign(x))
-        methods = extension.value, extension.gradient, extension.hessian
+        extension.location(labels)
+        values = extension.value(x), extension.gradient(x), extension.hessian(x)
     else:
-        methods = extension.value, extension.null_lam
-        for method in (extension.prox, extension.jacobian):
-            assert_unmodified(functools.partial(method, step=0.3), x)
-    for method in methods:
-        assert_unmodified(method, x)
+        values = extension.value(x), extension.null_lam(x), extension.prox(x, 0.3)
+        extension.jacobian(x, 0.3)(x)
+    assert all(value is not x for value in values)
 
 
-@pytest.mark.parametrize(
-    "algorithm", [HeavyBall(0.2), DampedArrowHurwicz(0.3, 0.3), sp.HalpernPDHG(0.3, 0.3)], ids=str
-)
-def test_updates_do_not_modify_their_arguments(algorithm):
-    first, second = np.random.default_rng(0).standard_normal((2, 2, 4, 1, 1))
-    for update in (algorithm.dual, algorithm.primal):
-        prox = functools.partial(np.multiply, 0.5)
-        assert_unmodified(functools.partial(update, prox, 1), History(first), History(second))
-
-
-# ------------------------------------------------------------------------------------------------
-# Pages
-# ------------------------------------------------------------------------------------------------
+# ----- Pages -----
 
 
 def test_the_reference_has_every_public_name():

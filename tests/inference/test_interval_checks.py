@@ -140,25 +140,25 @@ def checked(**changes):
     return {check.name: check for check in checks if check.warns}
 
 
-UNKNOWN = np.full(3, np.inf)
-NO_RESPONSE = {"relative_width": np.array([np.inf, 0, 0, 1, 0]), "total": 0.0, "doubt": np.inf}
+def widths(*values):
+    return {"relative_width": np.array([np.inf, *values])}
+
+
+def noisy(size):
+    """Monte Carlo errors of this size where there are standard errors."""
+    return {"noise": np.array([size, size, 100]), "stderr": np.array([1, 1, np.inf])}
+
+
+NO_RESPONSE = widths(0, 0, 1, 0) | {"total": 0.0, "doubt": np.inf, "stderr": np.full(3, np.inf)}
 THRESHOLDS = [
     ({}, None, ""),
-    ({"relative_width": np.array([np.inf, 3, 0.51, 1, np.nan])}, None, ""),
-    (
-        {"relative_width": np.array([np.inf, 3, 0.49, 1, np.nan])},
-        "total response",
-        "iteration 3 is near zero",
-    ),
+    (widths(3, 0.51, 1, np.nan), None, ""),
+    (widths(3, 0.49, 1, np.nan), "total response", "iteration 3 is near zero"),
     ({"doubt": 0.32}, None, ""),
     ({"doubt": 0.35}, "total response", "uncertain (relative standard error 35%)"),
-    (NO_RESPONSE | {"stderr": UNKNOWN}, "total response", "near zero"),
-    ({"noise": np.array([0.24, 0.24, 100]), "stderr": np.array([1, 1, np.inf])}, None, ""),
-    (
-        {"noise": np.array([0.26, 0.26, 100]), "stderr": np.array([1, 1, np.inf])},
-        "Monte Carlo error",
-        "is 26% of the standard errors",
-    ),
+    (NO_RESPONSE, "total response", "near zero"),
+    (noisy(0.24), None, ""),
+    (noisy(0.26), "Monte Carlo error", "is 26% of the standard errors"),
 ]
 
 

@@ -140,9 +140,7 @@ def test_least_squares_needs_three_rows_for_each_column(n, intercept, kind):
     assert sp.coefficient_intervals(path, 2, rng=0).scores == kind
 
 
-# ------------------------------------------------------------------------------------------------
-# Node-wise regressions, against scikit-learn and the lasso's conditions of optimality
-# ------------------------------------------------------------------------------------------------
+# ----- Node-wise regressions, against scikit-learn and the lasso's conditions of optimality -----
 
 SHAPES = pytest.mark.parametrize("shape", [(60, 25), (40, 90)])
 INTERCEPT = pytest.mark.parametrize("intercept", [False, True])

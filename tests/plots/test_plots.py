@@ -64,9 +64,7 @@ def texts_of(ax):
     return [text.get_text() for text in ax.texts]
 
 
-# ------------------------------------------------------------------------------------------------
-# Style and files
-# ------------------------------------------------------------------------------------------------
+# ----- Style and files -----
 
 
 @every_plot
@@ -137,9 +135,7 @@ def test_the_legend_covers_no_curve(layout, risk):
         assert box.y0 >= 0
 
 
-# ------------------------------------------------------------------------------------------------
-# The risk
-# ------------------------------------------------------------------------------------------------
+# ----- The risk -----
 
 
 def test_plot_shows_what_an_audit_repaired():
@@ -211,9 +207,7 @@ def test_smallest_risk_for_each_penalty(tuning):
     assert_allclose(chosen, [tuning.risk[tuning.best]])
 
 
-# ------------------------------------------------------------------------------------------------
-# Coefficients
-# ------------------------------------------------------------------------------------------------
+# ----- Coefficients -----
 
 
 def named(ax):
@@ -303,9 +297,7 @@ def test_long_names_keep_both_ends():
     assert shorten("abcdefghijklmnop", 10) == "abcdef…nop"
 
 
-# ------------------------------------------------------------------------------------------------
-# Residuals, diagnostics, audit
-# ------------------------------------------------------------------------------------------------
+# ----- Residuals, diagnostics, audit -----
 
 
 def test_residuals(risk):
@@ -385,9 +377,7 @@ def test_audit_with_a_huge_tail(risk):
         plots.plot_audit(replace(risk, audit=None))
 
 
-# ------------------------------------------------------------------------------------------------
-# Summary and ranking
-# ------------------------------------------------------------------------------------------------
+# ----- Summary and ranking -----
 
 
 def panels(figure):

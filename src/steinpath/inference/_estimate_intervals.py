@@ -258,9 +258,7 @@ def between_groups(scores: Scores, debiased: Debiased, groups: np.ndarray) -> np
     return np.where(scores.identified, np.hypot(first, debiased.second), np.inf)
 
 
-# ------------------------------------------------------------------------------------------------
-# Checks of the assumptions
-# ------------------------------------------------------------------------------------------------
+# ----- Checks of the assumptions -----
 
 
 def check_intervals(

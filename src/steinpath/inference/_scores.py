@@ -189,9 +189,7 @@ def enough_rows(n: int, p: int) -> bool:
     return n >= 3 * p
 
 
-# ------------------------------------------------------------------------------------------------
-# Known covariance
-# ------------------------------------------------------------------------------------------------
+# ----- Known covariance -----
 
 
 def known_scores(
@@ -219,9 +217,7 @@ def known_scores(
     return Scores("covariance", path, features, factor, unit, row_squares, combinations=shares)
 
 
-# ------------------------------------------------------------------------------------------------
-# Least squares
-# ------------------------------------------------------------------------------------------------
+# ----- Least squares -----
 
 
 def residual_scores(path: Path, features: np.ndarray, row_squares: Array | None) -> Scores:
@@ -264,9 +260,7 @@ def _in_double(values: np.ndarray, path: Path) -> Array:
     return like(values, like(np.zeros(1), cast(path.iterates[:1, 0], namespace(path.y).float64)))
 
 
-# ------------------------------------------------------------------------------------------------
-# Node-wise lasso
-# ------------------------------------------------------------------------------------------------
+# ----- Node-wise lasso -----
 
 
 def nodewise_scores(path: Path, features: np.ndarray, row_squares: Array | None) -> Scores:
@@ -361,9 +355,7 @@ class OtherColumns(TransformedDesign):
         return self._scaled.norm_bounds()  # of all columns, which bound that of each member
 
 
-# ------------------------------------------------------------------------------------------------
-# Columns of X
-# ------------------------------------------------------------------------------------------------
+# ----- Columns of X -----
 
 
 def blocks_of(count: int) -> list[np.ndarray]:
