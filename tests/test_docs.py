@@ -103,19 +103,14 @@ def test_the_loss_converges_to_reweighted_least_squares(q):
     for algorithm in (sp.FISTA(), sp.ChambollePock()):
         path = sp.run(X, y, Expectile(q), sp.NoPenalty(), algorithm, n_iter=3000)
         np.testing.assert_allclose(path.coef[-1], b, atol=1e-6)
-    half = sp.run(X, y, Expectile(0.5), sp.Lasso(0.3), sp.FISTA(0.1), n_iter=50).coef
-    np.testing.assert_allclose(
-        half, sp.run(X, y, sp.Squared(), sp.Lasso(0.3), sp.FISTA(0.1), n_iter=50).coef
-    )
 
 
 @pytest.mark.parametrize(("loss", "algorithm"), ALGORITHMS, ids=str)
 def test_algorithms_converge_to_the_minimum(loss, algorithm):
     X, y, _ = draw(80, 12)
     found = sp.run(X, y, loss, sp.Ridge(0.5), algorithm, n_iter=4000).objective
-    assert found[-1] == pytest.approx(
-        sp.run(X, y, loss, sp.Ridge(0.5), n_iter=4000).objective[-1], rel=1e-6
-    )
+    expected = sp.run(X, y, loss, sp.Ridge(0.5), n_iter=4000).objective
+    assert found[-1] == pytest.approx(expected[-1], rel=1e-6)
 
 
 @pytest.mark.parametrize(("loss", "algorithm"), ALGORITHMS, ids=str)

@@ -1,9 +1,7 @@
 """The benchmark on ordinary data: its data sets are well formed, its arithmetic is right."""
 
-import json
 import math
 import time
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,9 +9,6 @@ import pytest
 
 from benchmarks.common import datasets
 from benchmarks.peers import tables
-
-PAGE = Path(__file__).parents[1] / "docs/results/tables.md"
-
 
 # ----- Data sets -----
 
@@ -124,23 +119,6 @@ def test_summary_of_made_up_splits():
     assert methods["skglm, quantile"] == {"failed": {"TimeoutError: more than 60 s": 2}}
     lost = tables.behind({"engel": found})
     assert [(name, method) for name, method, _ in lost] == [("engel", "LADLasso")]
-
-
-def test_the_page_shows_wins_and_losses():
-    found = {
-        "machine": {"date": "2026-01-01", "processor": "processor"},
-        "versions": {"steinpath": "1.0", "skglm": None},
-        "command": "python -m benchmarks.peers.tables",
-        "splits": 2,
-        "limit": 60,
-        "tables": {"engel": {"n": 235, "p": 1, "kinds": ["small"]} | tables.summary(made_up())},
-    }
-    found = json.loads(json.dumps(found))  # as it is read back
-    text = tables.filled(PAGE.read_text(encoding="utf-8"), tables.PARTS, found)
-    assert "- LADLasso on engel: 1.100 ± 0.000 times Huber, 0.880 times LAD" in text
-    assert "| engel | **1.100 ± 0.000** | 1.000 ± 0.000 | 0.950 ± 0.000 | Huber | Huber |" in text
-    assert "| LADLasso | 1.100 | 1.100 | 1 of 1 | 0.880 | 100% | 100% | 1 (1) | 1 (1) |" in text
-    assert tables.filled(text, tables.PARTS, found) == text
 
 
 def test_one_split(monkeypatch):

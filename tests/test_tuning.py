@@ -44,14 +44,6 @@ def test_zero_above_and_not_below(loss, make, intercept):
         assert (below.coef[-500:] != 0).any()  # nonconvex runs may go round in circles
 
 
-def test_sizes_are_checked():
-    X, y, _ = draw(20, P)
-    with pytest.raises(ValueError, match="3 weights, but X has 8 columns"):
-        sp.lam_max(X, y, sp.LAD(), sp.Lasso(1.0, weights=[1, 1, 1]))
-    with pytest.raises(ValueError, match="X has 20 rows, but y has 19"):
-        sp.lam_max(X, y[1:], sp.LAD(), sp.Lasso(1.0))
-
-
 @pytest.mark.parametrize("loss", [sp.LAD(), sp.SquareRoot(), sp.Huber()], ids=repr)
 def test_unpenalised_columns_are_fitted_first(loss):
     X, y, _ = draw(41, P)
@@ -243,10 +235,9 @@ def test_the_penalty_for_a_given_iterate(how, rule, iterate):
     tuning, _, _ = tuned(iterate=iterate, rule=rule, **how)
     assert tuning.best_iter == iterate % 13
     column = tuning.risk[:, iterate]
-    if rule == "min":
-        assert tuning.best[0] == np.argmin(column)
-    else:
-        assert tuning.best == first_within_one_error(tuning, [iterate % 13] * 5)
+    least = np.argmin(column), tuning.best_iter
+    best = least if rule == "min" else first_within_one_error(tuning, [iterate % 13] * 5)
+    assert tuning.best == best
     np.testing.assert_array_equal(tuning.coef, tuning.path.coef[iterate])
 
 
@@ -326,18 +317,6 @@ def test_randomness(how):
         np.testing.assert_allclose(first.risk, other.risk, atol=0.2)
     else:
         assert not np.allclose(first.risk[:, 1:], other.risk[:, 1:], rtol=1e-10)
-
-
-def test_responses_may_change_afterwards():
-    X, y, _ = draw(41, P)
-    first, second = (
-        sp.tune(X, data, sp.LAD(), sp.Lasso, 4, 10, rng=0, method="compressed", audit=0)
-        for data in (y, y.copy())
-    )
-    y[:] = 0
-    np.testing.assert_array_equal(first.train, second.train)
-    assert first.compare((1, 3), (2, 5)) == second.compare((1, 3), (2, 5))
-    np.testing.assert_array_equal(first.path.fitted, second.path.fitted)
 
 
 @pytest.mark.parametrize(
@@ -422,7 +401,6 @@ def test_comparing_what_is_not_there():
         ({"lams": [1.0, -0.1]}, ValueError, "lams must be a finite number in .* got -0.1"),
         ({"lams": [1.0, np.inf]}, ValueError, "lams has 1 value that is NaN or infinite"),
         ({"lams": "auto"}, TypeError, "lams must hold real numbers"),
-        ({"lams": [[1.0]]}, ValueError, "lams must have 1 dimension"),
         ({"lam_ratio": 0}, ValueError, "lam_ratio must be a finite number in"),
         ({"lam_ratio": 1.0}, ValueError, "lam_ratio must be a finite number in"),
         ({"rule": "1se"}, ValueError, "rule must be one of 'min', 'one_se'"),

@@ -1,7 +1,6 @@
 """CV+ intervals are those of the paper's definition, and cover as it says."""
 
 import math
-import pickle
 from dataclasses import replace
 
 import hypothesis.strategies as st
@@ -293,15 +292,6 @@ def test_few_residuals_are_not_thinned(n_folds, most):
     """Nor those of models that left out a row each."""
     intervals = drawn(np.random.default_rng(6), n=60, n_folds=n_folds)
     assert intervals.thinned(most) is intervals
-
-
-def test_pickles_and_lists():
-    rng = np.random.default_rng(8)
-    intervals, X = drawn(rng), rng.normal(size=(3, P))
-    names = "coef", "intercept", "fold", "residuals"
-    lists = PredictionIntervals(*(getattr(intervals, name).tolist() for name in names))
-    for other in (lists, pickle.loads(pickle.dumps(intervals))):
-        np.testing.assert_array_equal(other.interval(X), intervals.interval(X))
 
 
 # ----- Refusals -----

@@ -11,7 +11,6 @@ from steinpath.inference import _scores
 from steinpath.inference._scores import (
     column_scales,
     known_scores,
-    nodewise_residuals,
     nodewise_scores,
     residual_scores,
 )
@@ -154,9 +153,9 @@ def of_many_sizes(n, p):
 
 def regressed(X, features=None, **options):
     """Residuals, products and correlations of node-wise regressions."""
-    design, p = path_of(X, np.ones(len(X)), **options).design, X.shape[1]
-    features = np.arange(p) if features is None else features
-    return nodewise_residuals(design, features, column_scales(design, p))
+    features = np.arange(X.shape[1]) if features is None else features
+    scores = nodewise_scores(path_of(X, np.ones(len(X)), **options), features, None)
+    return scores.residuals, len(X) / scores.factor, scores.correlation
 
 
 def standardised(X, intercept):
@@ -187,22 +186,17 @@ def test_conditions_of_optimality_hold_to_the_tolerance(shape, intercept):
     np.testing.assert_allclose(correlation, np.abs(slopes).max(axis=0) / norms)
 
 
-def lasso_residuals(X, features, intercept):
-    """Residuals by scikit-learn."""
-    Z, scales, alpha = standardised(X, intercept)
-    model = Lasso(alpha=alpha, fit_intercept=False, tol=1e-12, max_iter=100_000)
-    for j in features:
-        others = np.delete(Z, j, axis=1)
-        yield scales[j] * (Z[:, j] - others @ model.fit(others, Z[:, j]).coef_)
-
-
 @SHAPES
 @INTERCEPT
 def test_residuals_are_those_of_scikit_learn(shape, intercept, precise):
     X, _ = of_many_sizes(*shape)
     features = np.array([7, 0, shape[1] - 1])
     residuals, *_ = regressed(X, features, fit_intercept=intercept)
-    for mine, truth in zip(residuals.T, lasso_residuals(X, features, intercept), strict=True):
+    Z, scales, alpha = standardised(X, intercept)
+    model = Lasso(alpha=alpha, fit_intercept=False, tol=1e-12, max_iter=100_000)
+    for mine, j in zip(residuals.T, features, strict=True):
+        others = np.delete(Z, j, axis=1)
+        truth = scales[j] * (Z[:, j] - others @ model.fit(others, Z[:, j]).coef_)
         assert np.linalg.norm(mine - truth) < 1e-6 * np.linalg.norm(truth)
 
 

@@ -7,7 +7,6 @@ like models of other samples.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,8 +25,6 @@ from steinpath._support.arrays import (
 )
 from steinpath._support.validation import check_array, check_count, check_number
 from steinpath.design._conversion import lazy_design
-from steinpath.risk._after_choice import ChosenRisk
-from steinpath.risk._leave_out import LeftOutModels
 
 # Numbers that are held in memory at a time: 32 MiB.
 _MOST_ENTRIES = 2**22
@@ -375,31 +372,3 @@ def linear_predictions(X: Any, coef: np.ndarray, intercept: np.ndarray) -> Array
     if not xp.all(xp.isfinite(predictions)):
         raise ValueError("X has entries too large: predictions are not finite")
     return predictions
-
-
-def intervals_after_choice(
-    chosen: ChosenRisk,
-    y: np.ndarray,
-    model: tuple[np.ndarray, float],
-    symmetric: bool,
-    models_without: Callable[..., LeftOutModels] | None,
-) -> PredictionIntervals:
-    """Return intervals from the models that adjusted a risk for selection, and their residuals.
-
-    ``models_without`` fits models without single rows, for the jackknife+.
-    """
-    models, fold, centre = chosen.models, chosen.splits.fold, None
-    residuals = y[chosen.rows] - chosen.predictions
-    if not chosen.splits.complete or fold is None:
-        # models of some of the rows, such as the past, are worse than the model of all
-        centre = model
-        tested, fold = np.nonzero(chosen.splits.test)
-        residuals = y[tested] - models.predictions[tested, fold]
-    elif models_without is not None:
-        # rows one at a time, each with the selection that was made without its fold
-        members, at = zip(*(chosen.choices[k] for k in fold), strict=True)
-        models = models_without(members, ~np.eye(len(y), dtype=bool), at)
-        fold, residuals = np.arange(len(y)), y - np.diagonal(models.predictions)
-    return PredictionIntervals(
-        models.coef, models.intercept, fold, residuals, symmetric=symmetric, model=centre
-    )

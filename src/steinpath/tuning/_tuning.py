@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,11 +18,7 @@ from steinpath._support.threads import one_thread_unless
 from steinpath._support.validation import check_count
 from steinpath.engine._batch import Batch
 from steinpath.engine._path import Path
-from steinpath.inference._prediction_intervals import (
-    PredictionIntervals,
-    intervals_after_choice,
-    linear_predictions,
-)
+from steinpath.inference._prediction_intervals import PredictionIntervals, linear_predictions
 from steinpath.problem._losses import Quantile
 from steinpath.risk._after_choice import ChosenRisk, risk_after_choice
 from steinpath.risk._leave_out import LeftOutModels, models_without
@@ -199,14 +194,23 @@ class Tuning(Tabular):
                 "prediction intervals are not available for classification; the out-of-fold "
                 "predictions are tuning.chosen.predictions"
             )
-        alone = self._selected.method == "loo" and self.chosen.groups is None
-        fit_models = partial(self.path.design.on_blocks, _models_without, self)
-        return intervals_after_choice(
-            self.chosen,
-            to_numpy(self.path.y).astype(float),
-            (to_numpy(self.coef).astype(float), self.intercept),
-            symmetric=not isinstance(self.path.loss, Quantile),
-            models_without=fit_models if alone else None,
+        chosen, y = self.chosen, to_numpy(self.path.y).astype(float)
+        models, fold, centre = chosen.models, chosen.splits.fold, None
+        residuals = y[chosen.rows] - chosen.predictions
+        if not chosen.splits.complete or fold is None:
+            # models of some of the rows, such as the past, are worse than the model of all
+            centre = to_numpy(self.coef).astype(float), self.intercept
+            tested, fold = np.nonzero(chosen.splits.test)
+            residuals = y[tested] - models.predictions[tested, fold]
+        elif self._selected.method == "loo" and chosen.groups is None:
+            # rows one at a time, each with the selection that was made without its fold
+            members, at = zip(*(chosen.choices[k] for k in fold), strict=True)
+            others = ~np.eye(len(y), dtype=bool)
+            models = self.path.design.on_blocks(_models_without, self, members, others, at)
+            fold, residuals = np.arange(len(y)), y - np.diagonal(models.predictions)
+        symmetric = not isinstance(self.path.loss, Quantile)
+        return PredictionIntervals(
+            models.coef, models.intercept, fold, residuals, symmetric, model=centre
         )
 
     def predict(self, X: Any) -> Array:
