@@ -266,11 +266,11 @@ class Risk(Tabular):
             ("Method", self.method),
             ("Audited Rows", str(0 if self.audit is None else len(self.audit.rows))),
         )
-        facts = self.facts_at(self.best_iter, self._at_best(), details=details)
+        facts = self._facts_at(self.best_iter, self._at_best(), details=details)
         note = "Estimated risk not adjusted for selection of the iteration; ± one standard error."
         return Summary("Risk Estimation Results", facts, notes=(note, *self.warnings))
 
-    def facts_at(self, t: int, value: str, selected: Facts = (), details: Facts = ()) -> Facts:
+    def _facts_at(self, t: int, value: str, selected: Facts = (), details: Facts = ()) -> Facts:
         """Return the key figures of a summary, with this value of the risk at iteration t."""
         path, coef = self.path, to_numpy(self.path.coef[t, :])
         constant = ("Constant-Prediction Error", f"{float(self.train[0]):.4g}")

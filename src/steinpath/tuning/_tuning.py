@@ -348,7 +348,7 @@ class Tuning(Tabular):
             ("No. Penalties", str(len(self.lams))),
             ("Selected lam", f"{self.best_lam:.4g}"),
         )
-        facts = self._selected.facts_at(self.best_iter, value, selected)
+        facts = self._selected._facts_at(self.best_iter, value, selected)
         method = self.chosen.method
         notes = [f"Estimated risk adjusted for selection (method: {method}); ± one standard error."]
         if self.still_falls:
