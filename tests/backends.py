@@ -156,9 +156,7 @@ class Seen:
         return repr(self.inner)
 
 
-# ------------------------------------------------------------------------------------------------
-# The backend of the test that is running
-# ------------------------------------------------------------------------------------------------
+# ----- The backend of the test that is running -----
 
 _running = NUMPY
 

@@ -103,7 +103,6 @@ LONG_TESTS = {
     "test_replications_are_what_a_study_expects",
     "test_risk_at_the_choice_is_the_error_on_new_rows",
     "test_small_files_of_gigabytes_are_refused",
-    "test_small_maps_cut_short",
     "test_standard_errors_are_on_the_safe_side",
     "test_stopped_it_says_that_what_is_finished_is_kept",
     "test_the_largest_model",
@@ -113,7 +112,6 @@ LONG_TESTS = {
     "test_what_has_converged_gives_no_warning",
     "test_while_a_command_imports_what_it_needs",
     "test_wrong_estimates_are_found_out",
-    "test_x_may_be_on_disk",
 }
 
 

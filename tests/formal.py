@@ -99,23 +99,15 @@ def formal_matrices(blocks, X, covariance, T):
     M_H = -np.eye(n * size) + np.kron(L, X) @ pick @ M_inverse @ J_v
     M_F = np.kron(L, X) @ pick @ M_inverse @ J_eta
 
-    def block_traces(left, matrix, dim):
+    def block_traces(left, matrix):
         """Σ_j (I ⊗ leftᵀe_j)ᵀ matrix (I ⊗ e_j): the trace of each block of left @ matrix."""
-        product = np.kron(identity, left) @ matrix
         rows = left.shape[0]
-        return np.array(
-            [
-                [
-                    np.trace(product[i * rows : (i + 1) * rows, j * dim : (j + 1) * dim])
-                    for j in range(size)
-                ]
-                for i in range(size)
-            ]
-        )
+        blocks = (np.kron(identity, left) @ matrix).reshape(size, rows, size, rows)
+        return np.einsum("ikjk->ij", blocks)
 
-    W = block_traces(np.eye(p), np.kron(L, covariance) @ pick @ M_inverse @ J_eta, p)
-    K = block_traces(np.eye(n), M_H, n) / root_n
-    A = -block_traces(X.T, M_F, p) / root_n
+    W = block_traces(np.eye(p), np.kron(L, covariance) @ pick @ M_inverse @ J_eta)
+    K = block_traces(np.eye(n), M_H) / root_n
+    A = -block_traces(X.T, M_F) / root_n
     return W, K, A
 
 

@@ -1,7 +1,5 @@
 """Small problems that many tests share."""
 
-import copy
-
 import numpy as np
 
 import steinpath as sp
@@ -76,14 +74,6 @@ def draw_for(loss, n, p, seed=0, noise_scale=1.0):
     """A problem that the loss can have; see `draw` and `responses`."""
     X, y, model = draw(n, p, seed, noise_scale)
     return X, responses(loss, y), model
-
-
-def assert_unmodified(function, *arguments):
-    """Call a function of arrays, or of lists of arrays, which it must not modify."""
-    before = copy.deepcopy(arguments)
-    function(*arguments)
-    for old, new in zip(before, arguments, strict=True):
-        np.testing.assert_array_equal(new, old)
 
 
 class Products(sp.design.Design):

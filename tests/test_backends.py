@@ -56,9 +56,7 @@ def assert_same_risk(backend, found, expected):
         backend.assert_same(found.interactions.changes, expected.interactions.changes)
 
 
-# ------------------------------------------------------------------------------------------------
-# Paths
-# ------------------------------------------------------------------------------------------------
+# ----- Paths -----
 
 # every loss with every penalty, and with every algorithm that can handle it
 PROBLEMS = [
@@ -117,9 +115,7 @@ def test_recursions(backend):
         assert_same_risk(backend, found, expected)
 
 
-# ------------------------------------------------------------------------------------------------
-# Estimates
-# ------------------------------------------------------------------------------------------------
+# ----- Estimates -----
 
 
 @EVERY_BACKEND
@@ -192,62 +188,7 @@ def test_scoring_losses(backend, test_loss):
     assert_same_risk(backend, *both(backend, estimate, loss=loss))
 
 
-# ------------------------------------------------------------------------------------------------
-# What is built on them
-# ------------------------------------------------------------------------------------------------
-
-
-@EVERY_BACKEND
-@INTERCEPT
-def test_baselines(backend, fit_intercept):
-    def validations(X, y, _):
-        path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=12, fit_intercept=fit_intercept)
-        return [
-            sp.cross_validate_path(path, 7, rng=0),
-            sp.cross_validate_path(path, 7, burman=True, rng=0),
-            sp.hold_out_path(path, rng=0),
-            sp.leave_one_out_path(path),
-        ]
-
-    for found, expected in zip(*both(backend, validations), strict=True):
-        assert_same(backend, found, expected, ("values", "stderr"))
-        np.testing.assert_array_equal(np.asarray(found), np.asarray(found.values))
-        assert found.best_iter == expected.best_iter
-
-
-@EVERY_BACKEND
-@EVERY_LOSS
-@INTERCEPT
-def test_lam_max(backend, loss, fit_intercept):
-    for penalty in (sp.Lasso(1.0), PENALTY_EXAMPLES["group_lasso"](9)):
-        found, expected = both(
-            backend,
-            lambda X, y, _, penalty=penalty: sp.lam_max(X, y, loss, penalty, fit_intercept),
-            loss=loss,
-        )
-        assert found == pytest.approx(expected, rel=backend.tol)
-
-
-@EVERY_BACKEND
-@pytest.mark.parametrize("method", ["auto", "exact", "folds"])
-@INTERCEPT
-def test_tuning(backend, method, fit_intercept):
-    """By methods whose tangents are as precise as X."""
-
-    def tuned(X, y, _):
-        audit = 0 if method == "exact" else "folds"
-        options = {"method": method, "audit": audit, "fit_intercept": fit_intercept, "rng": 0}
-        return sp.tune(X, y, sp.LAD(), sp.Lasso, 4, 12, **options)
-
-    found, expected = both(backend, tuned)
-    np.testing.assert_allclose(found.lams, expected.lams, rtol=backend.tol)
-    assert found.best == expected.best
-    np.testing.assert_array_equal(found.settled, expected.settled)
-    assert_same(backend, found, expected, ("risk", "stderr", "train", "coef"))
-    assert found.intercept == pytest.approx(expected.intercept, rel=backend.tol)
-    np.testing.assert_allclose(
-        found.compare((0, 3), (2, 5)), expected.compare((0, 3), (2, 5)), rtol=backend.tol
-    )
+# ----- What is built on them -----
 
 
 @EVERY_BACKEND
@@ -262,9 +203,7 @@ def test_stopping(backend):
     assert_same_risk(backend, found.risk, expected.risk)
 
 
-# ------------------------------------------------------------------------------------------------
-# What is handed in
-# ------------------------------------------------------------------------------------------------
+# ----- What is handed in -----
 
 
 def test_precision_is_that_of_X():
@@ -302,9 +241,7 @@ def test_half_precision_is_refused(name):
         sp.run(X.to(getattr(torch, name)), y, sp.LAD(), sp.Lasso(0.1))
 
 
-# ------------------------------------------------------------------------------------------------
-# What stays where it is
-# ------------------------------------------------------------------------------------------------
+# ----- What stays where it is -----
 
 TO_THE_HOST = ("__bool__", "__float__", "__int__", "__index__", "item", "tolist", "numpy", "cpu")
 

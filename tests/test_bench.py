@@ -75,23 +75,16 @@ def test_what_is_not_installed_is_left_out_and_said(capsys):
     assert "gone: skipped, because no_such_package is not installed" in capsys.readouterr().out
 
 
-# ------------------------------------------------------------------------------------------------
-# At convergence
-# ------------------------------------------------------------------------------------------------
-
-
-def left_out_approximately(X, y, model):
-    """Approximate leave-one-out of the lasso: least squares on the active columns."""
-    active = X[:, model.coef_ != 0]
-    leverage = np.einsum("ij,ji->i", active, np.linalg.pinv(active))
-    return float(np.mean(((y - X @ model.coef_) / (1 - leverage)) ** 2))
+# ----- At convergence -----
 
 
 def test_randalo_is_approximate_leave_one_out():
     pytest.importorskip("randalo")
     X, y = sp.simulate.paper_model(20, "normal").sample(100, rng=0)
     model = Lasso(alpha=converged.ALPHA, fit_intercept=False, tol=1e-10).fit(X, y)
-    exact = left_out_approximately(X, y, model)
+    active = X[:, model.coef_ != 0]  # least squares on these columns
+    leverage = np.einsum("ij,ji->i", active, np.linalg.pinv(active))
+    exact = np.mean(((y - X @ model.coef_) / (1 - leverage)) ** 2)
     assert converged.randalo(True, X, y, 0).estimate() == pytest.approx(exact, rel=1e-4)
     assert converged.randalo(False, X, y, 0).estimate() == pytest.approx(exact, rel=0.05)
 
@@ -109,9 +102,7 @@ def test_estimates_at_convergence(capsys):
     assert len({row.count("|") for row in table}) == 1
 
 
-# ------------------------------------------------------------------------------------------------
-# Tuned models
-# ------------------------------------------------------------------------------------------------
+# ----- Tuned models -----
 
 
 def test_tune_beside_one_fit():

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 import steinpath as sp
-from problems import LOSS_EXAMPLES, PENALTY_EXAMPLES, assert_unmodified, draw
-from steinpath.algorithms._base import History
+from problems import LOSS_EXAMPLES, PENALTY_EXAMPLES, draw
 from steinpath.problem import Loss
 from steinpath.risk import _diagnostics as diagnostics
 
@@ -50,9 +49,7 @@ ALGORITHMS = [
 ]
 
 
-# ------------------------------------------------------------------------------------------------
-# The guides' penalties and algorithms
-# ------------------------------------------------------------------------------------------------
+# ----- The guides' penalties and algorithms -----
 
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=lambda penalty: penalty.name)
@@ -106,19 +103,14 @@ def test_the_loss_converges_to_reweighted_least_squares(q):
     for algorithm in (sp.FISTA(), sp.ChambollePock()):
         path = sp.run(X, y, Expectile(q), sp.NoPenalty(), algorithm, n_iter=3000)
         np.testing.assert_allclose(path.coef[-1], b, atol=1e-6)
-    half = sp.run(X, y, Expectile(0.5), sp.Lasso(0.3), sp.FISTA(0.1), n_iter=50).coef
-    np.testing.assert_allclose(
-        half, sp.run(X, y, sp.Squared(), sp.Lasso(0.3), sp.FISTA(0.1), n_iter=50).coef
-    )
 
 
 @pytest.mark.parametrize(("loss", "algorithm"), ALGORITHMS, ids=str)
 def test_algorithms_converge_to_the_minimum(loss, algorithm):
     X, y, _ = draw(80, 12)
     found = sp.run(X, y, loss, sp.Ridge(0.5), algorithm, n_iter=4000).objective
-    assert found[-1] == pytest.approx(
-        sp.run(X, y, loss, sp.Ridge(0.5), n_iter=4000).objective[-1], rel=1e-6
-    )
+    expected = sp.run(X, y, loss, sp.Ridge(0.5), n_iter=4000).objective
+    assert found[-1] == pytest.approx(expected[-1], rel=1e-6)
 
 
 @pytest.mark.parametrize(("loss", "algorithm"), ALGORITHMS, ids=str)
@@ -144,16 +136,6 @@ def test_corrections_of_algorithms_are_finite_differences(loss, algorithm):
         np.testing.assert_allclose(W[:, s - 1], expected, atol=1e-7)
 
 
-@pytest.mark.parametrize(("loss", "algorithm"), ALGORITHMS, ids=str)
-def test_estimates_of_algorithms_are_near_leave_one_out(loss, algorithm):
-    X, y, _ = draw(200, 60)
-    path = sp.run(X, y, loss, sp.Ridge(0.5), algorithm, n_iter=30)
-    risk = sp.estimate_risk(path, method="exact")
-    left_out = sp.estimate_risk(path, method="loo")
-    before, after = (np.mean((f - left_out.corrected) ** 2) for f in (path.fitted, risk.corrected))
-    assert after < before / 10
-
-
 def test_unsafe_steps_of_the_guides_algorithm_warn():
     X, y, _ = draw(40, 10)
     step = 40 / np.linalg.norm(X, 2) ** 2
@@ -174,30 +156,18 @@ def test_unsafe_steps_of_the_guides_algorithm_warn():
 )
 def test_losses_and_penalties_do_not_modify_their_arguments(extension):
     x = np.random.default_rng(0).standard_normal(6)
+    labels = np.sign(x)
+    x.flags.writeable = labels.flags.writeable = False  # a method that writes to them fails
     if isinstance(extension, Loss):
-        assert_unmodified(extension.location, np.sign(x))
-        methods = extension.value, extension.gradient, extension.hessian
+        extension.location(labels)
+        values = extension.value(x), extension.gradient(x), extension.hessian(x)
     else:
-        methods = extension.value, extension.null_lam
-        for method in (extension.prox, extension.jacobian):
-            assert_unmodified(functools.partial(method, step=0.3), x)
-    for method in methods:
-        assert_unmodified(method, x)
+        values = extension.value(x), extension.null_lam(x), extension.prox(x, 0.3)
+        extension.jacobian(x, 0.3)(x)
+    assert all(value is not x for value in values)
 
 
-@pytest.mark.parametrize(
-    "algorithm", [HeavyBall(0.2), DampedArrowHurwicz(0.3, 0.3), sp.HalpernPDHG(0.3, 0.3)], ids=str
-)
-def test_updates_do_not_modify_their_arguments(algorithm):
-    first, second = np.random.default_rng(0).standard_normal((2, 2, 4, 1, 1))
-    for update in (algorithm.dual, algorithm.primal):
-        prox = functools.partial(np.multiply, 0.5)
-        assert_unmodified(functools.partial(update, prox, 1), History(first), History(second))
-
-
-# ------------------------------------------------------------------------------------------------
-# Pages
-# ------------------------------------------------------------------------------------------------
+# ----- Pages -----
 
 
 def test_the_reference_has_every_public_name():

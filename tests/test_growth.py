@@ -1,15 +1,11 @@
 """How cost grows: the arithmetic of limits and exponents, a tiny run, and the page."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks.speed import growth
-
-ROOT = Path(__file__).parents[1]
-PAGE, RESULTS = ROOT / "docs/results/cost.md", ROOT / "benchmarks/results/growth.json"
 
 
 def test_exponents_are_of_the_largest_decade():

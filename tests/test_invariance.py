@@ -42,7 +42,7 @@ def absolute_error(y, prediction):
     return np.abs(y - prediction)
 
 
-def test_losses(unit):
+def scoring_losses(unit):
     """All test losses, with parameters in units of y."""
     return {
         "absolute": "absolute",
@@ -55,14 +55,11 @@ def test_losses(unit):
     }
 
 
-test_losses.__test__ = False
-
-
 def fitted(name, x, y, unit, test_loss=None, **options):
     options = {"n_iter": 30, "n_alphas": 3, "random_state": 0} | HOMOGENEOUS.get(name, {}) | options
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        return getattr(sp, name)(test_loss=test_losses(unit)[test_loss], **options).fit(x, y)
+        return getattr(sp, name)(test_loss=scoring_losses(unit)[test_loss], **options).fit(x, y)
 
 
 def degree(name, test_loss):
@@ -111,7 +108,7 @@ def test_estimators(name, change, dtype):
 
 @BOTH
 @pytest.mark.parametrize("change", [(0, 1e9), (-12, 0), (10, 1e6)], ids=str)
-@pytest.mark.parametrize("test_loss", [loss for loss in test_losses(1.0) if loss])
+@pytest.mark.parametrize("test_loss", [loss for loss in scoring_losses(1.0) if loss])
 def test_test_losses(test_loss, change, dtype):
     assert_the_same("LADLasso", test_loss, dtype, *change)
 
@@ -142,15 +139,13 @@ def test_double_precision_reaches_far(exponent):
 @pytest.mark.slow
 def test_every_estimator_and_test_loss_in_all_units():
     exponents, shifts = range(-30, 31, 6), (0, 1e3, 1e6, 1e9)
-    tried = itertools.product(HOMOGENEOUS, test_losses(1.0), (np.float32, np.float64))
+    tried = itertools.product(HOMOGENEOUS, scoring_losses(1.0), (np.float32, np.float64))
     for name, test_loss, dtype in tried:
         for exponent, shift in itertools.product(exponents, shifts):
             assert_the_same(name, test_loss, dtype, exponent, shift, n_iter=15, n_alphas=2)
 
 
-# ------------------------------------------------------------------------------------------------
-# Functions
-# ------------------------------------------------------------------------------------------------
+# ----- Functions -----
 
 
 @pytest.mark.parametrize("shift", [1e3, 1e9])

@@ -41,9 +41,7 @@ def diabetes():
     return expand.fit_transform(X), y / y.std(ddof=0)
 
 
-# ------------------------------------------------------------------------------------------------
-# Other solvers
-# ------------------------------------------------------------------------------------------------
+# ----- Other solvers -----
 
 
 def pinball(residuals, q):
@@ -94,15 +92,7 @@ def test_penalised_quantiles_are_those_of_scikit_learn(stackloss, q):
     assert objectives[0] == pytest.approx(objectives[1], rel=1e-4)
 
 
-# ------------------------------------------------------------------------------------------------
-# Estimated risk
-# ------------------------------------------------------------------------------------------------
-
-
-def at_the_choice(model):
-    """Estimated risk of the chosen iterate, and its standard error."""
-    k = list(model.alphas_).index(model.alpha_)
-    return model.risk_path_[k, model.best_iter_], model.risk_stderr_[k, model.best_iter_]
+# ----- Estimated risk -----
 
 
 ESTIMATORS = {
@@ -118,7 +108,7 @@ FASTER = {"n_alphas": 6, "n_iter": 100, "random_state": 0, "algorithm": sp.Halpe
 def test_the_estimate_is_near_exact_leave_one_out(diabetes, kind, loss, cost):
     X, y = (data.to_numpy() for data in diabetes)
     model = kind(**FASTER).fit(X, y)
-    risk, stderr = at_the_choice(model)
+    at = model.best_index_, model.best_iter_
     # the path of the choice, once more
     penalty = sp.Lasso(model.alpha_ * math.sqrt(len(y)))
     standard, steps = X / X.std(axis=0), model.algorithm
@@ -127,7 +117,7 @@ def test_the_estimate_is_near_exact_leave_one_out(diabetes, kind, loss, cost):
     assert coef == pytest.approx(model.coef_, abs=1e-9 * np.abs(coef).max())
     exact = sp.leave_one_out_path(path).values[model.best_iter_]
     # both are of the same rows: what the standard error says of new rows is more than enough
-    assert abs(risk - exact) < stderr
+    assert abs(model.risk_path_[at] - exact) < model.risk_stderr_[at]
 
 
 @pytest.mark.parametrize(("kind", "loss", "cost"), ESTIMATORS.values(), ids=ESTIMATORS)
@@ -137,11 +127,6 @@ def test_the_estimate_is_near_the_held_out_error(diabetes, kind, loss, cost):
     for train, test in ShuffleSplit(5, test_size=1 / 3, random_state=0).split(X):
         model = kind(**FASTER).fit(X[train], y[train])
         held_out = np.mean(cost(y[test] - model.predict(X[test])))
-        differences.append(at_the_choice(model)[0] - held_out)
+        differences.append(model.risk_path_[model.best_index_, model.best_iter_] - held_out)
     stderr = np.std(differences, ddof=1) / math.sqrt(len(differences))
     assert abs(np.mean(differences)) < 3 * stderr
-
-
-# ------------------------------------------------------------------------------------------------
-# Data frames
-# ------------------------------------------------------------------------------------------------

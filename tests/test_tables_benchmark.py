@@ -1,9 +1,7 @@
 """The benchmark on ordinary data: its data sets are well formed, its arithmetic is right."""
 
-import json
 import math
 import time
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,13 +10,7 @@ import pytest
 from benchmarks.common import datasets
 from benchmarks.peers import tables
 
-ROOT = Path(__file__).parents[1]
-PAGE, RESULTS = ROOT / "docs/results/tables.md", ROOT / "benchmarks/results/tables.json"
-
-
-# ------------------------------------------------------------------------------------------------
-# Data sets
-# ------------------------------------------------------------------------------------------------
+# ----- Data sets -----
 
 
 def test_those_that_need_no_other_package_load():
@@ -61,23 +53,14 @@ def test_encoding():
     X, y = datasets.encoded(frame, "y", **options)
     np.testing.assert_array_equal(y, [1, 2, 3, 5, 6])  # one row has no number
     # number; text: b, missing (a is dropped); code: 2, 3 (1 is dropped)
-    expected = [
-        [0.5, 1, 0, 0, 0],
-        [1.5, 0, 0, 1, 0],
-        [2.5, 0, 1, 0, 0],
-        [4.5, 1, 0, 0, 1],
-        [5.5, 1, 0, 0, 0],
-    ]
+    expected = [[0.5, 1, 0, 0, 0], [1.5, 0, 0, 1, 0], [2.5, 0, 1, 0, 0]]
+    expected += [[4.5, 1, 0, 0, 1], [5.5, 1, 0, 0, 0]]
     np.testing.assert_array_equal(X, expected)
-    X, _ = datasets.encoded(frame, "y", all_levels=True, **options)
-    assert X.shape == (5, 7)
-    X, _ = datasets.encoded(frame, "y", rows=4, **options)
-    assert len(X) == 4
+    assert datasets.encoded(frame, "y", all_levels=True, **options)[0].shape == (5, 7)
+    assert len(datasets.encoded(frame, "y", rows=4, **options)[0]) == 4
 
 
-# ------------------------------------------------------------------------------------------------
-# Arithmetic
-# ------------------------------------------------------------------------------------------------
+# ----- Arithmetic -----
 
 
 def test_comparison_by_hand():
@@ -98,26 +81,23 @@ def test_comparison_by_hand():
     assert found.stderr == pytest.approx(derivative * math.sqrt(variance) / 4.5)
 
 
-def made_up(errors):
+ERRORS = {"LADLasso": 2.2, "HuberLasso": 2.0, "SqrtLasso": 1.9, "least squares": 3.0}
+ERRORS |= {"Huber": 2.0, "LAD": 2.5, "LassoCV": 1.0}
+
+
+def made_up():
     """Two splits of three rows, each method with a residual of its own on all rows."""
     record = {"mae": 0.0, "rmse": 0.0, "seconds": 1.0, "warnings": []}
-    own = {
-        "estimate": 1.1,
-        "estimate_stderr": 0.3,
-        "held_out": 1.0,
-        "held_out_stderr": 0.4,
-        "alpha": 0.1,
-        "best_iter": 3,
-        "n_iter": 9,
-    }
+    own = {"estimate": 1.1, "estimate_stderr": 0.3, "held_out": 1.0, "held_out_stderr": 0.4}
+    own |= {"alpha": 0.1, "best_iter": 3, "n_iter": 9}
     splits = []
     for seed in range(2):
         records, residuals = {}, {}
         for method in tables.METHODS:
-            if method not in errors:
+            if method not in ERRORS:
                 records[method] = {"failed": "TimeoutError: more than 60 s"}
                 continue
-            value = errors[method]
+            value = ERRORS[method]
             records[method] = record | {"mae": value, "rmse": value}
             if method in tables.STEINPATH:
                 records[method] |= own | {"warnings": [f"UserWarning: {seed + 10} rows of 0.5"]}
@@ -127,9 +107,7 @@ def made_up(errors):
 
 
 def test_summary_of_made_up_splits():
-    errors = {"LADLasso": 2.2, "HuberLasso": 2.0, "SqrtLasso": 1.9}
-    errors |= {"least squares": 3.0, "Huber": 2.0, "LAD": 2.5, "LassoCV": 1.0}
-    found = tables.summary(made_up(errors))
+    found = tables.summary(made_up())
     assert found["best"] == {"mae": "Huber", "rmse": "Huber"}
     methods = found["methods"]
     assert methods["LADLasso"]["mae_ratio"] == pytest.approx((1.1, 0), abs=1e-12)
@@ -141,31 +119,6 @@ def test_summary_of_made_up_splits():
     assert methods["skglm, quantile"] == {"failed": {"TimeoutError: more than 60 s": 2}}
     lost = tables.behind({"engel": found})
     assert [(name, method) for name, method, _ in lost] == [("engel", "LADLasso")]
-
-
-def results():
-    """A results file of one data set, as it is read back."""
-    errors = {"LADLasso": 2.2, "HuberLasso": 2.0, "SqrtLasso": 1.9}
-    errors |= {"least squares": 3.0, "Huber": 2.0, "LAD": 2.5, "LassoCV": 1.0}
-    summary = tables.summary(made_up(errors))
-    found = {
-        "machine": {"date": "2026-01-01", "processor": "processor"},
-        "versions": {"steinpath": "1.0", "skglm": None},
-        "command": "python -m benchmarks.peers.tables",
-        "splits": 2,
-        "limit": 60,
-        "tables": {"engel": {"n": 235, "p": 1, "kinds": ["small"], **summary}},
-    }
-    return json.loads(json.dumps(found))
-
-
-def test_the_page_shows_wins_and_losses():
-    found = results()
-    text = tables.filled(PAGE.read_text(encoding="utf-8"), tables.PARTS, found)
-    assert "- LADLasso on engel: 1.100 ± 0.000 times Huber, 0.880 times LAD" in text
-    assert "| engel | **1.100 ± 0.000** | 1.000 ± 0.000 | 0.950 ± 0.000 | Huber | Huber |" in text
-    assert "| LADLasso | 1.100 | 1.100 | 1 of 1 | 0.880 | 100% | 100% | 1 (1) | 1 (1) |" in text
-    assert tables.filled(text, tables.PARTS, found) == text
 
 
 def test_one_split(monkeypatch):

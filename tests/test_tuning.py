@@ -44,14 +44,6 @@ def test_zero_above_and_not_below(loss, make, intercept):
         assert (below.coef[-500:] != 0).any()  # nonconvex runs may go round in circles
 
 
-def test_sizes_are_checked():
-    X, y, _ = draw(20, P)
-    with pytest.raises(ValueError, match="3 weights, but X has 8 columns"):
-        sp.lam_max(X, y, sp.LAD(), sp.Lasso(1.0, weights=[1, 1, 1]))
-    with pytest.raises(ValueError, match="X has 20 rows, but y has 19"):
-        sp.lam_max(X, y[1:], sp.LAD(), sp.Lasso(1.0))
-
-
 @pytest.mark.parametrize("loss", [sp.LAD(), sp.SquareRoot(), sp.Huber()], ids=repr)
 def test_unpenalised_columns_are_fitted_first(loss):
     X, y, _ = draw(41, P)
@@ -214,28 +206,6 @@ def test_shapes_and_the_minimum(how, intercept):
     assert f"iteration {t} at lam = {tuning.best_lam:.4g}" in repr(tuning)
 
 
-PENALTIES_OF_LAM = {
-    **PENALTIES,
-    "ridge": sp.Ridge,
-    "mcp-gamma": functools.partial(sp.MCP, gamma=2.5),
-    "share": lambda lam: sp.ElasticNet(lam, min(lam, 1.0)),
-    "none": lambda lam: sp.NoPenalty(),
-}
-
-
-@everywhere(every=7)
-@pytest.mark.parametrize("make", PENALTIES_OF_LAM.values(), ids=PENALTIES_OF_LAM)
-@pytest.mark.parametrize(
-    "algorithm", [sp.ChambollePock(), sp.HalpernPDHG(), sp.LinearizedADMM(), sp.FISTA()]
-)
-def test_paths_are_those_of_separate_runs(make, algorithm):
-    tuning, X, y = tuned(sp.Huber(), make, 3, algorithm=algorithm, fit_intercept=True)
-    for lam, risk in zip(tuning.lams, tuning.risks, strict=True):
-        path = sp.run(X, y, sp.Huber(), make(lam), algorithm, 12, fit_intercept=True)
-        np.testing.assert_allclose(risk.path.coef, path.coef, atol=1e-12)
-        np.testing.assert_allclose(risk.path.intercept, path.intercept, atol=1e-12)
-
-
 @everywhere
 @pytest.mark.parametrize("method", ["loo", "exact"])
 @pytest.mark.parametrize("test_loss", [None, "squared", lambda y, z: np.abs(y - z) ** 1.5])
@@ -265,10 +235,9 @@ def test_the_penalty_for_a_given_iterate(how, rule, iterate):
     tuning, _, _ = tuned(iterate=iterate, rule=rule, **how)
     assert tuning.best_iter == iterate % 13
     column = tuning.risk[:, iterate]
-    if rule == "min":
-        assert tuning.best[0] == np.argmin(column)
-    else:
-        assert tuning.best == first_within_one_error(tuning, [iterate % 13] * 5)
+    least = np.argmin(column), tuning.best_iter
+    best = least if rule == "min" else first_within_one_error(tuning, [iterate % 13] * 5)
+    assert tuning.best == best
     np.testing.assert_array_equal(tuning.coef, tuning.path.coef[iterate])
 
 
@@ -350,18 +319,6 @@ def test_randomness(how):
         assert not np.allclose(first.risk[:, 1:], other.risk[:, 1:], rtol=1e-10)
 
 
-def test_responses_may_change_afterwards():
-    X, y, _ = draw(41, P)
-    first, second = (
-        sp.tune(X, data, sp.LAD(), sp.Lasso, 4, 10, rng=0, method="compressed", audit=0)
-        for data in (y, y.copy())
-    )
-    y[:] = 0
-    np.testing.assert_array_equal(first.train, second.train)
-    assert first.compare((1, 3), (2, 5)) == second.compare((1, 3), (2, 5))
-    np.testing.assert_array_equal(first.path.fitted, second.path.fitted)
-
-
 @pytest.mark.parametrize(
     ("loss", "penalty", "noise", "shape"),
     [
@@ -421,18 +378,9 @@ def test_comparing_audited_with_unaudited_paths():
 
 def test_comparing_what_is_not_there():
     tuning, _, _ = tuned()
-    for bad, error in (
-        (3, TypeError),
-        ((1, 2, 3), TypeError),
-        ((1.0, 2), TypeError),
-        ((1, 2.0), TypeError),
-        ((5, 0), ValueError),
-        ((-1, 0), ValueError),
-        ((0, 13), ValueError),
-        ((0, -1), ValueError),
-    ):
+    for bad in (3, (1, 2, 3), (1.0, 2), (1, 2.0), (5, 0), (-1, 0), (0, 13), (0, -1)):
         for pair in ((bad, (0, 0)), ((0, 0), bad)):
-            with pytest.raises(error):
+            with pytest.raises((TypeError, ValueError), match="must be"):
                 tuning.compare(*pair)
 
 
@@ -450,45 +398,24 @@ def test_comparing_what_is_not_there():
         ({"lams": True}, TypeError, "lams must be an integer"),
         ({"lams": 0.5}, ValueError, "lams must have 1 dimension"),
         ({"lams": []}, ValueError, "lams is empty"),
-        (
-            {"lams": [1.0, -0.1]},
-            ValueError,
-            "lams must be a finite number in .* got -0.1",
-        ),
-        ({"lams": [1.0, np.nan]}, ValueError, "lams has 1 value that is NaN"),
+        ({"lams": [1.0, -0.1]}, ValueError, "lams must be a finite number in .* got -0.1"),
         ({"lams": [1.0, np.inf]}, ValueError, "lams has 1 value that is NaN or infinite"),
         ({"lams": "auto"}, TypeError, "lams must hold real numbers"),
-        ({"lams": [[1.0]]}, ValueError, "lams must have 1 dimension"),
         ({"lam_ratio": 0}, ValueError, "lam_ratio must be a finite number in"),
         ({"lam_ratio": 1.0}, ValueError, "lam_ratio must be a finite number in"),
         ({"rule": "1se"}, ValueError, "rule must be one of 'min', 'one_se'"),
-        ({"rule": None}, ValueError, "rule must be one of 'min', 'one_se'"),
         ({"iterate": 13}, ValueError, "iterate must be at most 12"),
         ({"iterate": -14}, ValueError, "iterate must be at least -13"),
         ({"iterate": 2.0}, TypeError, "iterate must be an integer"),
         ({"algorithm": sp.ChambollePock}, TypeError, "algorithm is the class ChambollePock"),
-        (
-            {"algorithm": sp.Recursion(*[lambda *_: None] * 4)},
-            TypeError,
-            "algorithm must be a ProximalAlgorithm",
-        ),
+        ({"algorithm": sp.Recursion(*[len] * 4)}, TypeError, "must be a ProximalAlgorithm"),
         ({"algorithm": sp.FISTA()}, ValueError, "FISTA requires a loss with a Lipschitz gradient"),
         ({"n_iter": 0}, ValueError, "n_iter must be at least 1"),
         ({"loss": sp.LAD}, TypeError, "loss is the class LAD"),
         ({"method": "cv"}, ValueError, "method must be one of"),
         ({"method": "spectral"}, ValueError, "method 'spectral' requires"),
-        ({"method": "loo", "covariance": np.eye(P)}, ValueError, "does not use a covariance"),
-        ({"method": "folds", "covariance": np.eye(P)}, ValueError, "does not use a covariance"),
         ({"covariance": np.eye(3)}, ValueError, r"covariance has shape \(3, 3\)"),
-        ({"row_scale": "rows"}, ValueError, "row_scale must be"),
-        (
-            {"row_scale": "auto", "audit": 0},
-            ValueError,
-            "row_scale='auto' is selected by the audit",
-        ),
-        ({"audit": 1}, ValueError, "audit must be at least 2"),
         ({"audit": "loo"}, ValueError, "audit must be a number of rows or 'folds'"),
-        ({"test_loss": "quadratic"}, ValueError, "test_loss must be one of"),
         ({"test_loss": lambda y, z: 1.0}, ValueError, "one number per observation"),
         ({"fit_intercept": 1}, TypeError, "fit_intercept must be True or False"),
         ({"rng": "seed"}, TypeError, "rng must be None"),

@@ -5,7 +5,7 @@ import pytest
 
 import steinpath as sp
 from steinpath.inference._debias import Debiased
-from steinpath.inference._estimate_intervals import between_groups, check_intervals
+from steinpath.inference._estimate_intervals import check_intervals
 from steinpath.inference._scores import known_scores
 
 NAMES = (
@@ -140,25 +140,25 @@ def checked(**changes):
     return {check.name: check for check in checks if check.warns}
 
 
-UNKNOWN = np.full(3, np.inf)
-NO_RESPONSE = {"relative_width": np.array([np.inf, 0, 0, 1, 0]), "total": 0.0, "doubt": np.inf}
+def widths(*values):
+    return {"relative_width": np.array([np.inf, *values])}
+
+
+def noisy(size):
+    """Monte Carlo errors of this size where there are standard errors."""
+    return {"noise": np.array([size, size, 100]), "stderr": np.array([1, 1, np.inf])}
+
+
+NO_RESPONSE = widths(0, 0, 1, 0) | {"total": 0.0, "doubt": np.inf, "stderr": np.full(3, np.inf)}
 THRESHOLDS = [
     ({}, None, ""),
-    ({"relative_width": np.array([np.inf, 3, 0.51, 1, np.nan])}, None, ""),
-    (
-        {"relative_width": np.array([np.inf, 3, 0.49, 1, np.nan])},
-        "total response",
-        "iteration 3 is near zero",
-    ),
+    (widths(3, 0.51, 1, np.nan), None, ""),
+    (widths(3, 0.49, 1, np.nan), "total response", "iteration 3 is near zero"),
     ({"doubt": 0.32}, None, ""),
     ({"doubt": 0.35}, "total response", "uncertain (relative standard error 35%)"),
-    (NO_RESPONSE | {"stderr": UNKNOWN}, "total response", "near zero"),
-    ({"noise": np.array([0.24, 0.24, 100]), "stderr": np.array([1, 1, np.inf])}, None, ""),
-    (
-        {"noise": np.array([0.26, 0.26, 100]), "stderr": np.array([1, 1, np.inf])},
-        "Monte Carlo error",
-        "is 26% of the standard errors",
-    ),
+    (NO_RESPONSE, "total response", "near zero"),
+    (noisy(0.24), None, ""),
+    (noisy(0.26), "Monte Carlo error", "is 26% of the standard errors"),
 ]
 
 
@@ -176,20 +176,3 @@ def test_late_iterates_of_small_data_are_uncertain():
     path = sp.run(X, y, sp.LAD(), sp.Lasso(0.05), n_iter=400)
     found = sp.coefficient_intervals(path, 400, covariance=sp.simulate.toeplitz(40, 0.3), rng=0)
     assert "total response" in warning_names(found)
-
-
-@pytest.mark.parametrize("count", [10, 200])
-def test_groups_contribute_sums_of_their_rows(count):
-    X, y = drawn(200, 4)
-    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.1), n_iter=4)
-    scores = known_scores(path, np.eye(4), None, np.arange(4), None)
-    groups = np.random.default_rng(0).permutation(np.arange(200) % count)
-    nothing = np.zeros(4)
-    found = Debiased(3, nothing, nothing, np.full(4, 0.3), nothing, -5.0, 0.1, np.ones(5))
-    products = X * path.duals[3][:, None]
-    products = products - products.mean(axis=0)
-    squares = sum(products[groups == g].sum(axis=0) ** 2 for g in range(count))
-    expected = np.sqrt(squares * count / (count - 1) / 25 + 0.09)
-    np.testing.assert_allclose(between_groups(scores, found, groups), expected)
-    none = Debiased(3, nothing, nothing, nothing, nothing, 0.0, 0.1, np.ones(5))
-    assert np.all(np.isinf(between_groups(scores, none, groups)))

@@ -61,9 +61,8 @@ def test_probabilities_add_up_however_small_they_are():
     shares = class_probabilities(values)
     assert_allclose(shares.sum(axis=1), 1)
     assert_allclose(shares[1], [1, np.exp(-100), np.exp(-200)])
-    assert_allclose(
-        class_probabilities(np.array([[0.0], [2.0]]))[:, 1], [0.5, 1 / (1 + np.exp(-2))]
-    )
+    two = class_probabilities(np.array([[0.0], [2.0]]))
+    assert_allclose(two[:, 1], [0.5, 1 / (1 + np.exp(-2))])
 
 
 @pytest.mark.parametrize("loss", [sp.Logistic(), sp.Hinge()])

@@ -54,11 +54,9 @@ def assert_surface(ax, risk, alphas, best):
     assert mesh.norm.vmin == risk.min()
     symbol = ax.get_ylabel()[-1]
     assert labels(ax) == [f"selected: {symbol} = {alphas[best[0]]:.3g}, iteration {best[1]}"]
-    assert ax.get_xlabel() == "iteration"
     assert mesh.colorbar is not None
     ticks = [float(label.get_text()) for label in ax.get_yticklabels()]
     assert (np.diff(ticks) > 0).all()
-    ax.figure.canvas.draw()
 
 
 def assert_path(ax, values, stderr, train, best):
@@ -72,10 +70,8 @@ def assert_path(ax, values, stderr, train, best):
     for at in (0, best, t[-1]):
         mine = edges[edges[:, 0] == at, 1]
         assert_allclose([mine.min(), mine.max()], values[at] + [-2 * stderr[at], 2 * stderr[at]])
-    assert ax.get_xlabel() == "iteration"
-    assert ax.get_ylabel()
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("iteration", "scoring loss")
     assert len(labels(ax)) == 4
-    ax.figure.canvas.draw()
 
 
 def test_path_of_an_estimator(model):
@@ -127,13 +123,9 @@ def test_no_risk_no_plot(kind, data, model):
     weighted.fit(*data, sample_weight=np.linspace(1, 2, 100))
     with pytest.raises(ValueError, match="sample_weight"):
         sp.RiskPathDisplay.from_estimator(weighted, kind=kind)
-
-
-def test_other_estimators_are_not_said_to_have_had_weights(data, model):
     for other in (Lasso().fit(*data), make_pipeline(model)):
-        with pytest.raises((TypeError, ValueError, AttributeError)) as caught:
+        with pytest.raises(TypeError, match="must be a steinpath estimator"):
             sp.RiskPathDisplay.from_estimator(other)
-        assert "sample_weight" not in str(caught.value)
 
 
 def test_tuning(tuning):

@@ -29,17 +29,14 @@ ESTIMATES, ERRORS = [0.5, -3.0, 2.0, 0.1, 9.0], [1.0, 0.5, 0.4, 0.2, np.inf]
 
 
 def bars(ax):
-    """Return the intervals drawn, from the top, as line and marker."""
+    """Return the intervals drawn, from the top: their ends, estimates and colours."""
     zero, *lines = ax.get_lines()
     assert set(zero.get_xdata()) == {0}
-    assert len(lines) % 2 == 0
-    found = []
-    for line, mark in zip(lines[::2], lines[1::2], strict=True):
-        (place,) = set(line.get_ydata())
-        assert mark.get_ydata()[0] == place
+    pairs = list(zip(lines[::2], lines[1::2], strict=True))
+    for line, mark in pairs:
+        assert {*line.get_ydata()} == {*mark.get_ydata()}
         assert line.get_color() == mark.get_color()
-        found.append((*line.get_xdata(), mark.get_xdata()[0], line.get_color()))
-    return found
+    return [(*line.get_xdata(), *mark.get_xdata(), line.get_color()) for line, mark in pairs]
 
 
 def labels(ax):

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from steinpath._support.cells import to_frame
 from steinpath._support.charts import interval_chart
 from steinpath._support.printing import Summary, fragment
+from steinpath._support.tabular import Tabular
 from steinpath._support.validation import check_count, check_number
 from steinpath.risk._evidence import Diagnostic
 
@@ -22,7 +22,7 @@ _SHOWN = 15
 
 
 @dataclass(frozen=True, eq=False)
-class CoefficientIntervals:
+class CoefficientIntervals(Tabular):
     """Confidence intervals for coefficients. Returned by `coefficient_intervals`.
 
     Arrays are NumPy arrays with one entry for each requested feature. A coefficient that is not
@@ -159,22 +159,6 @@ class CoefficientIntervals:
         feature = self.features if self.names is None else list(self.names)
         return {"feature": feature, **{name: getattr(self, name) for name in names}}
 
-    def to_frame(self, library: str | None = None) -> Any:
-        """Return the table of `to_dict` as a data frame.
-
-        Parameters
-        ----------
-        library : {"pandas", "polars"}, optional
-            The library; by default that of X if an estimator was fitted to a data frame, and
-            otherwise the first of these that is installed.
-
-        Returns
-        -------
-        pandas.DataFrame or polars.DataFrame
-            One row for each feature.
-        """
-        return to_frame(self.to_dict(), library, self.library)
-
     def summary(self) -> Summary:
         """Summarise the intervals as a table, in the style of statsmodels.
 
@@ -247,7 +231,6 @@ class CoefficientIntervals:
         Returns
         -------
         matplotlib.axes.Axes
-            The axes.
         """
         from steinpath.plots import plot_intervals
 

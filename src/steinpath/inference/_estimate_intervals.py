@@ -56,9 +56,8 @@ def coefficient_intervals(
         The path, as returned by `run`.
     t : int, optional
         The iteration, at least 1. By default an early one with short intervals: the first whose
-        average width is within 3% of the smallest. For this comparison each :math:`C_t` (see
-        Notes) is reduced by three standard errors, so that chance hardly affects the
-        selection. The search ends at four times the best iteration so far.
+        average width, with each :math:`C_t` (see Notes) reduced by three standard errors, is within
+        3% of the smallest. The search ends at four times the best iteration so far.
     features : array-like of int, optional
         Indices of columns of X; all by default.
     covariance : array-like of shape (p, p), optional
@@ -258,9 +257,7 @@ def between_groups(scores: Scores, debiased: Debiased, groups: np.ndarray) -> np
     return np.where(scores.identified, np.hypot(first, debiased.second), np.inf)
 
 
-# ------------------------------------------------------------------------------------------------
-# Checks of the assumptions
-# ------------------------------------------------------------------------------------------------
+# ----- Checks of the assumptions -----
 
 
 def check_intervals(

@@ -7,7 +7,6 @@ like models of other samples.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,8 +25,6 @@ from steinpath._support.arrays import (
 )
 from steinpath._support.validation import check_array, check_count, check_number
 from steinpath.design._conversion import lazy_design
-from steinpath.risk._after_choice import ChosenRisk
-from steinpath.risk._leave_out import LeftOutModels
 
 # Numbers that are held in memory at a time: 32 MiB.
 _MOST_ENTRIES = 2**22
@@ -103,7 +100,11 @@ class PredictionIntervals:
             object.__setattr__(self, name, np.asarray(getattr(self, name), float))
         object.__setattr__(self, "fold", np.asarray(self.fold))
         coef, fold, residuals = self.coef, self.fold, self.residuals
-        _check_models(coef, self.intercept, "one intercept for each row of coef")
+        if coef.ndim != 2 or self.intercept.shape != coef.shape[:1] or not len(coef):
+            raise ValueError(
+                "coef must have shape (K, p), with one intercept for each row of coef, got shapes "
+                f"{coef.shape} and {self.intercept.shape}"
+            )
         if fold.ndim != 1 or fold.shape != residuals.shape or not len(fold):
             raise ValueError(
                 "fold and residuals must have one entry for each row, got shapes "
@@ -113,14 +114,17 @@ class PredictionIntervals:
             raise ValueError(f"fold must hold integers from 0 to {len(coef) - 1}")
         if not np.isfinite(residuals).all():
             raise ValueError("residuals must be finite")
+        models: list[Any] = [coef, self.intercept]
         if self.model is not None:
-            centre, intercept = np.asarray(self.model[0], float), float(self.model[1])
-            if centre.shape != coef.shape[1:]:
+            own = np.asarray(self.model[0], float), float(self.model[1])
+            if own[0].shape != coef.shape[1:]:
                 raise ValueError(
-                    f"model must have {coef.shape[1]} coefficients, got shape {centre.shape}"
+                    f"model must have {coef.shape[1]} coefficients, got shape {own[0].shape}"
                 )
-            _check_models(centre[None], np.array([intercept]), "an intercept")
-            object.__setattr__(self, "model", (centre, intercept))
+            object.__setattr__(self, "model", own)
+            models += own
+        if not all(np.isfinite(values).all() for values in models):
+            raise ValueError("coefficients and intercepts must be finite")
 
     def predict(self, X: Any) -> Array:
         """Return the predictions of the models of all folds.
@@ -152,10 +156,10 @@ class PredictionIntervals:
         Array of shape (m, 2)
             Lower and upper bounds. Intervals of a higher level contain those of a lower one.
         """
-        alpha = _tail(level, len(self.residuals), share=1.0 if self.symmetric else 0.5)
+        r = self.residuals
+        alpha = _tail(level, len(r), share=1.0 if self.symmetric else 0.5)
         centres, fold = self._centred(X)
-        up = np.abs(self.residuals) if self.symmetric else self.residuals
-        down = up if self.symmetric else -self.residuals
+        down, up = (np.abs(r), np.abs(r)) if self.symmetric else (-r, r)
         return cross_conformal(centres, centres, down, up, fold, alpha)
 
     def _centred(self, X: Any) -> tuple[Array, np.ndarray]:
@@ -230,9 +234,7 @@ def conformalised_quantiles(
     return cross_conformal(low, high, scores, scores, fold.reshape(-1), alpha)
 
 
-# ------------------------------------------------------------------------------------------------
-# Bounds from arrays of predictions
-# ------------------------------------------------------------------------------------------------
+# ----- Bounds from arrays of predictions -----
 
 
 def cross_conformal(
@@ -345,9 +347,7 @@ def _tail(level: Any, n: int, share: float = 1.0) -> float:
     return alpha
 
 
-# ------------------------------------------------------------------------------------------------
-# Predictions
-# ------------------------------------------------------------------------------------------------
+# ----- Predictions -----
 
 
 def linear_predictions(X: Any, coef: np.ndarray, intercept: np.ndarray) -> Array:
@@ -372,41 +372,3 @@ def linear_predictions(X: Any, coef: np.ndarray, intercept: np.ndarray) -> Array
     if not xp.all(xp.isfinite(predictions)):
         raise ValueError("X has entries too large: predictions are not finite")
     return predictions
-
-
-def _check_models(coef: np.ndarray, intercept: np.ndarray, what: str) -> None:
-    if coef.ndim != 2 or intercept.shape != coef.shape[:1] or not len(coef):
-        raise ValueError(
-            f"coef must have shape (K, p), with {what}, got shapes {coef.shape} and "
-            f"{intercept.shape}"
-        )
-    if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
-        raise ValueError("coefficients and intercepts must be finite")
-
-
-def intervals_after_choice(
-    chosen: ChosenRisk,
-    y: np.ndarray,
-    model: tuple[np.ndarray, float],
-    symmetric: bool,
-    models_without: Callable[..., LeftOutModels] | None,
-) -> PredictionIntervals:
-    """Return intervals from the models that adjusted a risk for selection, and their residuals.
-
-    ``models_without`` fits models without single rows, for the jackknife+.
-    """
-    models, fold, centre = chosen.models, chosen.splits.fold, None
-    residuals = y[chosen.rows] - chosen.predictions
-    if not chosen.splits.complete or fold is None:
-        # models of some of the rows, such as the past, are worse than the model of all
-        centre = model
-        tested, fold = np.nonzero(chosen.splits.test)
-        residuals = y[tested] - models.predictions[tested, fold]
-    elif models_without is not None:
-        # rows one at a time, each with the selection that was made without its fold
-        members, at = zip(*(chosen.choices[k] for k in fold), strict=True)
-        models = models_without(members, ~np.eye(len(y), dtype=bool), at)
-        fold, residuals = np.arange(len(y)), y - np.diagonal(models.predictions)
-    return PredictionIntervals(
-        models.coef, models.intercept, fold, residuals, symmetric=symmetric, model=centre
-    )

@@ -189,9 +189,7 @@ def enough_rows(n: int, p: int) -> bool:
     return n >= 3 * p
 
 
-# ------------------------------------------------------------------------------------------------
-# Known covariance
-# ------------------------------------------------------------------------------------------------
+# ----- Known covariance -----
 
 
 def known_scores(
@@ -219,9 +217,7 @@ def known_scores(
     return Scores("covariance", path, features, factor, unit, row_squares, combinations=shares)
 
 
-# ------------------------------------------------------------------------------------------------
-# Least squares
-# ------------------------------------------------------------------------------------------------
+# ----- Least squares -----
 
 
 def residual_scores(path: Path, features: np.ndarray, row_squares: Array | None) -> Scores:
@@ -264,34 +260,13 @@ def _in_double(values: np.ndarray, path: Path) -> Array:
     return like(values, like(np.zeros(1), cast(path.iterates[:1, 0], namespace(path.y).float64)))
 
 
-# ------------------------------------------------------------------------------------------------
-# Node-wise lasso
-# ------------------------------------------------------------------------------------------------
+# ----- Node-wise lasso -----
 
 
 def nodewise_scores(path: Path, features: np.ndarray, row_squares: Array | None) -> Scores:
-    """Return residuals of node-wise lasso regressions."""
-    n, design = path.n_samples, path.design
-    scales = column_scales(design, path.n_features)
-    residuals, products, correlation = nodewise_residuals(design, features, scales)
-    norms = np.sqrt(design.over_rows(np.sum(to_numpy(residuals).astype(float) ** 2, axis=0)))
-    explained = products <= _IDENTIFIED * n * scales[features] ** 2
-    identified = ~explained & (correlation < _COPIES)
-    factor = np.where(identified, n / np.where(identified, products, 1.0), 0.0)
-    unit = factor * norms / math.sqrt(n)
-    kind = "node-wise lasso"
-    return Scores(kind, path, features, factor, unit, row_squares, correlation, residuals=residuals)
-
-
-def nodewise_residuals(
-    design: Design, features: np.ndarray, scales: np.ndarray
-) -> tuple[Array, np.ndarray, np.ndarray]:
-    """Regress some columns on all others by the lasso, given the scales of all columns.
-
-    Returns the residuals, of shape (n, k), and their products with their own columns and largest
-    correlations with others, of shape (k,). Constant columns have residuals of zero.
-    """
-    p = len(scales)
+    """Return residuals of lasso regressions on all other columns; zero for constant columns."""
+    n, p, design = path.n_samples, path.n_features, path.design
+    scales = column_scales(design, p)
     # constant columns and that of an intercept are excluded from all regressions
     divisors = np.full(design.shape[1], np.inf)
     divisors[:p][scales > 0] = scales[scales > 0]
@@ -302,15 +277,25 @@ def nodewise_residuals(
         _regress(scaled, features[k : k + width], scales, lam)
         for k in range(0, len(features), width)
     ]
-    residuals, products, correlation = zip(*blocks, strict=True)
-    xp = namespace(residuals[0])
-    return xp.concat(residuals, axis=1), np.concatenate(products), np.concatenate(correlation)
+    parts = list(zip(*blocks, strict=True))
+    residuals = namespace(parts[0][0]).concat(parts[0], axis=1)
+    products, correlation = np.concatenate(parts[1]), np.concatenate(parts[2])
+    norms = np.sqrt(design.over_rows(np.sum(to_numpy(residuals).astype(float) ** 2, axis=0)))
+    explained = products <= _IDENTIFIED * n * scales[features] ** 2
+    identified = ~explained & (correlation < _COPIES)
+    factor = np.where(identified, n / np.where(identified, products, 1.0), 0.0)
+    unit = factor * norms / math.sqrt(n)
+    kind = "node-wise lasso"
+    return Scores(kind, path, features, factor, unit, row_squares, correlation, residuals=residuals)
 
 
 def _regress(
     scaled: ScaledDesign, features: np.ndarray, scales: np.ndarray, lam: float
 ) -> tuple[Array, np.ndarray, np.ndarray]:
-    """Return residuals, products and correlations of a block of columns."""
+    """Return the residuals of some columns, of shape (n, k), and two arrays of shape (k,).
+
+    These are their products with their own columns, and their largest correlations with others.
+    """
     n, members, own = scaled.n_rows, len(features), scales[features]
     # of the unscaled columns, for which `columns_of` handles the intercept
     columns = columns_of(scaled.inner, features) / scaled.array(np.where(own > 0, own, np.inf))
@@ -361,9 +346,7 @@ class OtherColumns(TransformedDesign):
         return self._scaled.norm_bounds()  # of all columns, which bound that of each member
 
 
-# ------------------------------------------------------------------------------------------------
-# Columns of X
-# ------------------------------------------------------------------------------------------------
+# ----- Columns of X -----
 
 
 def blocks_of(count: int) -> list[np.ndarray]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -89,16 +90,11 @@ def plot_roc(tuning: Tuning | Mapping[str, Tuning], ax: Axes | None = None) -> A
     for name, one in _by_class(tuning).items():
         actual, values = held_out(one)
         curves[name] = roc_curve(actual > 0, values)
-    with drawing_on(ax, (3.4, 3.6)) as axes:
-        axes.plot([0, 1], [0, 1], color=GREY, lw=0.7, zorder=1)
+    with _unit_square(ax, "false positive rate", "true positive rate", len(curves)) as axes:
         for k, (name, curve) in enumerate(curves.items()):
             label = f"{name}: " * bool(name) + f"AUC {curve.area:.3f}"
             axes.plot(*curve[:2], **_style(k, label))
-        axes.set(xlabel="false positive rate", ylabel="true positive rate")
-        _set_unit_square(axes)
-        if len(curves) > 1:
-            place_legend(axes)
-        else:
+        if len(curves) == 1:
             note(axes, label)
     return axes
 
@@ -130,18 +126,14 @@ def plot_reliability(tuning: Tuning | Mapping[str, Tuning], ax: Axes | None = No
     shares = class_probabilities(np.stack([values for _, values in pairs], axis=1))
     if len(pairs) == 1:
         shares = shares[:, 1:]
-    with drawing_on(ax, (3.4, 3.6)) as axes:
-        axes.plot([0, 1], [0, 1], color=GREY, lw=0.7, zorder=1)
+    labels = "predicted probability (out-of-fold)", "observed frequency"
+    with _unit_square(ax, *labels, len(tunings)) as axes:
         for k, (name, (actual, _)) in enumerate(zip(tunings, pairs, strict=True)):
             bins = reliability(actual > 0, shares[:, k])
             style = _style(k, name or "out-of-fold")
             axes.plot(bins.predicted, bins.observed, "o-", ms=3.5, **style)
             ends = (np.clip(bins.observed + side * 2 * bins.stderr, 0, 1) for side in (-1, 1))
             axes.vlines(bins.predicted, *ends, color=style["color"], lw=0.7, alpha=0.6)
-        axes.set(xlabel="predicted probability (out-of-fold)", ylabel="observed frequency")
-        _set_unit_square(axes)
-        if len(tunings) > 1:
-            place_legend(axes)
     return axes
 
 
@@ -151,8 +143,16 @@ def _style(k: int, label: str) -> dict[str, Any]:
     return {"color": GREY, "lw": 0.7, "label": "_" + label}
 
 
-def _set_unit_square(ax: Axes) -> None:
-    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+@contextmanager
+def _unit_square(ax: Axes | None, x_label: str, y_label: str, n_classes: int) -> Iterator[Axes]:
+    """Yield axes from 0 to 1 with their diagonal, and a legend if there are several classes."""
+    with drawing_on(ax, (3.4, 3.6)) as axes:
+        axes.plot([0, 1], [0, 1], color=GREY, lw=0.7, zorder=1)
+        yield axes
+        limits = (-0.02, 1.02)
+        axes.set(xlabel=x_label, ylabel=y_label, xlim=limits, ylim=limits, aspect="equal")
+        if n_classes > 1:
+            place_legend(axes)
 
 
 def _by_class(tuning: Tuning | Mapping[str, Tuning]) -> Mapping[str, Tuning]:

@@ -64,7 +64,6 @@ def plot_intervals(
             ends = intervals.lower[k], intervals.upper[k]
             axes.plot(ends, [place] * 2, color=colour, lw=1, solid_capstyle="butt")
             axes.plot(intervals.estimate[k], place, "o", color=colour, ms=3)
-        axes.set_ylim(len(shown) - 0.4, -0.6)
         _label_lines(axes, [names[k] for k in shown])
         axes.locator_params(axis="x", nbins=6)
         axes.set_xlabel(f"coefficient with {intervals.level:.0%} confidence interval")
@@ -100,16 +99,14 @@ def plot_ranking(rows: Sequence[Any], ax: Axes | None = None) -> Axes:
             axes.plot(min(risk, high), place, marker, color=colour, clip_on=False)
             if len(rows) > 1:
                 behind = rows[place].behind, rows[place].behind_stderr
-                text = (
-                    with_error(*behind, signed=True, exponent_from=1e4) if any(behind) else "best"
-                )
+                difference = with_error(*behind, signed=True, exponent_from=1e4)
+                text = difference if any(behind) else "best"
                 axes.annotate(text, (1, place), **_AT_RIGHT)
         if len(rows) > 1:
             note(axes, "difference ± s.e.", outside=True)
-        axes.set(xlim=(low, high), ylim=(len(rows) - 0.4, -0.6))
         _label_lines(axes, [f"{row.loss} + {row.penalty}" for row in rows])
         axes.locator_params(axis="x", nbins=6)
-        axes.set_xlabel("estimated risk ± 2 standard errors")
+        axes.set(xlim=(low, high), xlabel="estimated risk ± 2 standard errors")
     return axes
 
 
@@ -154,7 +151,6 @@ def plot_diagnostics(risk: Risk, ax: Axes | None = None) -> Axes:
             axes.plot(ratio, place, marker, color=colour, clip_on=False, label=diagnostic.name)
         use_log_scale(axes)
         axes.set_xlim(low / 1.3, high)  # leaves room for the marker at the lower end
-        axes.set_ylim(len(diagnostics) - 0.5, -0.5)
         _label_lines(axes, [diagnostic.name for diagnostic in diagnostics])
         for tick, diagnostic in zip(axes.get_yticklabels(), diagnostics, strict=True):
             if diagnostic.warns:
@@ -164,5 +160,7 @@ def plot_diagnostics(risk: Risk, ax: Axes | None = None) -> Axes:
 
 
 def _label_lines(ax: Axes, names: Sequence[str]) -> None:
+    """Name lines at heights 0, 1, …, from the top."""
+    ax.set_ylim(len(names) - 0.4, -0.6)
     ax.set_yticks(range(len(names)), names)
     ax.tick_params(axis="y", length=0)

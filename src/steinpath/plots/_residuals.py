@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -62,11 +62,8 @@ def plot_residuals(risk: Risk, t: int | None = None, ax: Axes | None = None) -> 
     largest, usual = float(sizes.max()), 1.5 * float(np.quantile(sizes, 0.98))
     limit = 1.06 * (usual if 0 < 1.3 * usual < largest else largest) or 1.0
     with drawing_on(ax, (3.4, 3.4)) as axes:
-        axes.plot([-limit, limit], [-limit, limit], color=GREY, lw=0.7, zorder=1)
-        _draw_points(axes, raw, corrected, len(raw), "observations")
-        _mark_outside(axes, raw, corrected, sizes.max(axis=0) > limit, (-limit, limit))
+        _draw_points(axes, raw, corrected, (-limit, limit), "observations")
         axes.set(xlabel=f"raw residual at iteration {t}", ylabel="corrected residual")
-        _set_square(axes, -limit, limit)
         text = f"mean {name_of_loss(risk.test_loss)}\nraw {losses[0]:.3g}"
         text += f"\ncorrected {losses[1]:.3g}"
         axes.text(0.03, 0.97, text, transform=axes.transAxes, va="top", fontsize="medium")
@@ -90,47 +87,33 @@ def plot_predicted(tuning: Tuning, ax: Axes | None = None, *, offset: float = 0.
         Constant added to actual values and predictions, to undo centring of the response.
     """
     actual, predicted = (values + offset for values in held_out(tuning))
-    low, high = _frame_of(np.concatenate([actual, predicted]))
-    beyond = np.any([(x < low) | (x > high) for x in (actual, predicted)], axis=0)
+    limits = _frame_of(np.concatenate([actual, predicted]))
     with drawing_on(ax, (3.4, 3.4)) as axes:
-        axes.plot([low, high], [low, high], color=GREY, lw=0.7, zorder=1)
-        _draw_points(axes, predicted[~beyond], actual[~beyond], len(actual), "out-of-fold")
-        _mark_outside(axes, predicted, actual, beyond, (low, high))
+        _draw_points(axes, predicted, actual, limits, "out-of-fold")
         axes.set(xlabel="out-of-fold prediction", ylabel="actual value")
-        _set_square(axes, low, high)
     return axes
 
 
-def _draw_points(ax: Axes, x: np.ndarray, y: np.ndarray, n: int, label: str) -> None:
-    """Draw points in a size for n of them."""
-    ax.plot(
-        x,
-        y,
-        "o",
-        color=BLUE,
-        ms=float(np.clip(12 / n**0.25, 1.5, 5)),
-        mew=0,
-        alpha=float(np.clip(20 / n**0.5, 0.15, 0.7)),
-        rasterized=n > _MANY_POINTS,
-        label=label,
-    )
-
-
-def _mark_outside(
-    ax: Axes, x: np.ndarray, y: np.ndarray, beyond: np.ndarray, limits: tuple[float, float]
+def _draw_points(
+    ax: Axes, x: np.ndarray, y: np.ndarray, limits: tuple[float, float], label: str
 ) -> None:
-    """Mark points beyond the limits on the frame, and write their number above it."""
+    """Draw points in a square with its diagonal; those beyond its limits are marked on the frame.
+
+    The more points there are, the smaller and lighter they are.
+    """
+    n, points = len(x), np.array([x, y])
+    beyond = np.any((points < limits[0]) | (points > limits[1]), axis=0)
+    size, alpha = np.clip(12 / n**0.25, 1.5, 5), np.clip(20 / n**0.5, 0.15, 0.7)
+    ax.plot(limits, limits, color=GREY, lw=0.7, zorder=1)
+    style: dict[str, Any] = {"ms": float(size), "alpha": float(alpha), "mew": 0, "label": label}
+    ax.plot(*points[:, ~beyond], "o", color=BLUE, rasterized=n > _MANY_POINTS, **style)
     if beyond.any():
-        at = [np.clip(values[beyond], *limits) for values in (x, y)]
-        ax.plot(*at, "D", mfc="none", mec=ORANGE, ms=3.5, mew=0.8, clip_on=False, label="outside")
-        note(ax, f"{beyond.sum()} of {len(x)} outside, marked on the frame")
-
-
-def _set_square(ax: Axes, low: float, high: float) -> None:
-    """Give both axes the same limits and ticks."""
-    ax.set(xlim=(low, high), ylim=(low, high), aspect="equal")
+        style = {"mfc": "none", "mec": ORANGE, "ms": 3.5, "mew": 0.8, "label": "outside"}
+        ax.plot(*np.clip(points[:, beyond], *limits), "D", clip_on=False, **style)
+        note(ax, f"{beyond.sum()} of {n} outside, marked on the frame")
+    ax.set(xlim=limits, ylim=limits, aspect="equal")
     ax.set_yticks(ax.get_xticks())
-    ax.set(xlim=(low, high), ylim=(low, high))
+    ax.set(xlim=limits, ylim=limits)  # again: ticks beyond them move them
 
 
 def plot_left_out_residuals(tuning: Tuning, ax: Axes | None = None) -> Axes:

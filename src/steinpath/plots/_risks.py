@@ -114,8 +114,8 @@ def plot_penalties(tuning: Tuning, ax: Axes | None = None) -> Axes:
         axes.plot(tuning.best_lam, risk[tuning.best], "o", color=ORANGE, label=selected)
         if lams[0] > 0 and len(lams) > 1:
             use_log_scale(axes)
-        loss = name_of_loss(tuning.risks[0].test_loss)
-        axes.set(xlabel="regularisation strength λ", ylabel=loss)
+        axes.set_xlabel("regularisation strength λ")
+        axes.set_ylabel(name_of_loss(tuning.risks[0].test_loss))
         place_legend(axes)
     return axes
 
@@ -135,8 +135,7 @@ def plot_audit(risk: Risk, ax: Axes | None = None, *, log_time: bool = False) ->
     audit = risk.audit
     if audit is None:
         raise ValueError("the estimate has no audit; use estimate_risk(path, audit=32)")
-    curves = audit.difference, audit.stderr, audit.repair
-    difference, error, repair = map(to_numpy, curves)
+    difference, error, repair = map(to_numpy, (audit.difference, audit.stderr, audit.repair))
     t, low, high = np.arange(len(difference)), difference - 2 * error, difference + 2 * error
     with drawing_on(ax) as axes:
         axes.axhline(0, color=BLACK, lw=0.5)
@@ -155,9 +154,7 @@ def _show_most(ax: Axes, low: np.ndarray, high: np.ndarray) -> None:
     sizes = np.maximum(np.abs(low), np.abs(high))
     cap = 4 * float(np.quantile(sizes, 0.75)) or float(sizes.max())
     within = sizes <= cap
-    bottom, top = min(low[within].min(), 0.0), max(high[within].max(), 0.0)
-    _set_limits(ax, bottom, top)
-    _note_beyond(ax, sizes[~within])
+    _set_limits(ax, min(low[within].min(), 0.0), max(high[within].max(), 0.0), sizes[~within])
 
 
 def plot_summary(tuning: Tuning, names: Sequence[str] | None = None, scale: Any = None) -> Figure:
@@ -201,9 +198,7 @@ def plot_summary(tuning: Tuning, names: Sequence[str] | None = None, scale: Any 
 
 
 class RiskPathDisplay:
-    """Visualisation of the estimated risk of a fitted estimator, as a scikit-learn display.
-
-    Create one with `from_estimator`.
+    """Plot of the estimated risk of a fitted estimator; create one with `from_estimator`.
 
     Parameters
     ----------
@@ -353,22 +348,17 @@ def _show_minimum(ax: Axes, values: np.ndarray, stderr: np.ndarray, *others: np.
     seen = max(3 * stderr[k], lowest - train[k], np.quantile(values, 0.25) - lowest)
     drawn = np.concatenate([values, values - 2 * stderr, values + 2 * stderr, *others])
     shown = drawn[np.abs(drawn - lowest) <= (5 * seen or np.inf)]
-    bottom, top = min(shown.min(), train.min()), shown.max()
-    _note_beyond(ax, values[values > _set_limits(ax, bottom, top)])
+    _set_limits(ax, min(shown.min(), train.min()), shown.max(), values)
 
 
-def _set_limits(ax: Axes, bottom: float, top: float) -> float:
-    """Set the y limits with a margin, and return the upper one."""
+def _set_limits(ax: Axes, bottom: float, top: float, values: np.ndarray) -> None:
+    """Set the y limits with a margin; write how many values are above them, and the largest."""
     margin = 0.05 * (top - bottom) or 1.0
     ax.set_ylim(bottom - margin, top + margin)
-    return top + margin
-
-
-def _note_beyond(ax: Axes, values: np.ndarray) -> None:
-    """Write the number of iterations with values beyond the frame, and the largest value."""
-    if len(values):
-        plural = "s" * (len(values) > 1)
-        note(ax, f"{len(values)} iteration{plural} off the scale, up to {values.max():.2g}")
+    beyond = values[values > top + margin]
+    if len(beyond):
+        plural = "s" * (len(beyond) > 1)
+        note(ax, f"{len(beyond)} iteration{plural} off the scale, up to {beyond.max():.2g}")
 
 
 def _draw_surface(

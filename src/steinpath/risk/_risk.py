@@ -10,9 +10,9 @@ import numpy as np
 
 from steinpath._support.arrays import Array, like, namespace, to_numpy
 from steinpath._support.caching import cached_property
-from steinpath._support.cells import to_frame
 from steinpath._support.charts import line_chart
 from steinpath._support.printing import Summary, fragment, with_error
+from steinpath._support.tabular import Tabular
 from steinpath._support.validation import check_count
 from steinpath.engine._path import Path
 from steinpath.problem._scoring import PerObservation, observation_losses
@@ -27,8 +27,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+#: Names and values, for summaries.
+Facts = tuple[tuple[str, str], ...]
+
+
 @dataclass(frozen=True, eq=False)
-class Risk:
+class Risk(Tabular):
     """Estimated risk of every iterate. Returned by `estimate_risk`.
 
     Attributes
@@ -195,7 +199,6 @@ class Risk:
         Returns
         -------
         matplotlib.axes.Axes
-            The axes.
         """
         from steinpath.plots import plot_risk
 
@@ -214,7 +217,6 @@ class Risk:
         Returns
         -------
         matplotlib.axes.Axes
-            The axes.
         """
         from steinpath.plots import plot_residuals
 
@@ -231,7 +233,6 @@ class Risk:
         Returns
         -------
         matplotlib.axes.Axes
-            The axes.
         """
         from steinpath.plots import plot_diagnostics
 
@@ -250,21 +251,6 @@ class Risk:
         columns = {name: to_numpy(curve) for name, curve in curves.items()}
         return {"iteration": np.arange(self.values.shape[0]), **columns}
 
-    def to_frame(self, library: str | None = None) -> Any:
-        """Return the table of `to_dict` as a data frame.
-
-        Parameters
-        ----------
-        library : {"pandas", "polars"}, optional
-            The library; by default the first of these that is installed.
-
-        Returns
-        -------
-        pandas.DataFrame or polars.DataFrame
-            One row for each iteration.
-        """
-        return to_frame(self.to_dict(), library)
-
     def summary(self) -> Summary:
         """Summarise the estimate at its minimum as a table, in the style of statsmodels.
 
@@ -275,23 +261,35 @@ class Risk:
             smallest along the path, not adjusted for selection of the iteration; `steinpath.tune`
             adjusts for it.
         """
-        best, path = self.best_iter, self.path
-        coef = to_numpy(path.coef[best, :])
-        facts = [
-            *model_facts(path),
-            ("Selected Iteration", f"{best} of {path.n_iter}"),
-            ("Scoring Loss", self.test_loss),
-            ("Estimated Risk", self._at_best()),
-            ("Training Error", f"{float(self.train[best]):.4g}"),
+        details = (
             ("Risk at Last Iteration", f"{float(self.values[-1]):.4g}"),
             ("Method", self.method),
             ("Audited Rows", str(0 if self.audit is None else len(self.audit.rows))),
-        ]
-        if path.fit_intercept and not self.centered:
-            facts.append(("Constant-Prediction Error", f"{float(self.train[0]):.4g}"))
-        facts.append(("Nonzero Coefficients", f"{np.count_nonzero(coef)} of {len(coef)}"))
+        )
+        facts = self._facts_at(self.best_iter, self._at_best(), details=details)
         note = "Estimated risk not adjusted for selection of the iteration; ± one standard error."
-        return Summary("Risk Estimation Results", tuple(facts), notes=(note, *self.warnings))
+        return Summary("Risk Estimation Results", facts, notes=(note, *self.warnings))
+
+    def _facts_at(self, t: int, value: str, selected: Facts = (), details: Facts = ()) -> Facts:
+        """Return the key figures of a summary, with this value of the risk at iteration t."""
+        path, coef = self.path, to_numpy(self.path.coef[t, :])
+        constant = ("Constant-Prediction Error", f"{float(self.train[0]):.4g}")
+        return (
+            ("Loss", repr(path.loss)),
+            ("Penalty", repr(path.penalty)),
+            ("Algorithm", type(path.algorithm).__name__),
+            ("No. Observations", str(path.n_samples)),
+            ("No. Features", str(path.n_features)),
+            ("Intercept", "yes" if path.fit_intercept else "no"),
+            *selected,
+            ("Selected Iteration", f"{t} of {path.n_iter}"),
+            ("Scoring Loss", self.test_loss),
+            ("Estimated Risk", value),
+            ("Training Error", f"{float(self.train[t]):.4g}"),
+            *details,
+            *([constant] if path.fit_intercept and not self.centered else []),
+            ("Nonzero Coefficients", f"{np.count_nonzero(coef)} of {len(coef)}"),
+        )
 
     def _at_best(self) -> str:
         best = self.best_iter
@@ -351,15 +349,3 @@ def compare_risks(first: Risk, t1: int, second: Risk, t2: int) -> tuple[float, f
             errors += [pairs.stderr()[t] for t, pairs in known if pairs is not None]
         difference = float(first.values[t1] - second.values[t2])
     return difference, math.hypot(*map(float, errors))
-
-
-def model_facts(path: Path) -> list[tuple[str, str]]:
-    """Return the model and the size of the data, for summaries."""
-    return [
-        ("Loss", repr(path.loss)),
-        ("Penalty", repr(path.penalty)),
-        ("Algorithm", type(path.algorithm).__name__),
-        ("No. Observations", str(path.n_samples)),
-        ("No. Features", str(path.n_features)),
-        ("Intercept", "yes" if path.fit_intercept else "no"),
-    ]

@@ -5,6 +5,7 @@ All risks are estimated roughly, the best accurately.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -118,12 +119,9 @@ def tune(
         The algorithm to run, such as ``sp.ChambollePock()``.
     fit_intercept : bool, default=False
         Whether to fit an intercept.
-    test_loss : None, str, Loss or callable, default=None
-        The scoring loss, as for `steinpath.estimate_risk`; by default matched to ``loss``.
-    covariance : array-like of shape (p, p), optional
-        Covariance of the rows of X, if it is known.
-    method : str, default="auto"
-        How the risk is estimated, as for `steinpath.estimate_risk`.
+    test_loss, covariance, method
+        As for `steinpath.estimate_risk`: the scoring loss (by default matched to ``loss``), the
+        covariance of the rows of X if it is known, and how the risk is estimated.
     row_scale : None, "norm", "auto" or array-like of shape (n,), default="norm"
         Row scales of the correction, as for `steinpath.estimate_risk`; the row norms by default.
     audit : int or "folds", default="folds"
@@ -236,7 +234,8 @@ def _search(
     batch = start_all(data, grid[0], lams, algorithm)
     batch = batch if resume is None else resume(batch)
     watched = None if watch is None else watch(data, batch.n_iter)
-    return Search(batch, lams, *how).run(n_iter, watched)
+    with one_thread_unless(math.prod(data.design.shape) * len(batch)):
+        return Search(batch, lams, *how).run(n_iter, watched)
 
 
 def start_all(
@@ -263,8 +262,6 @@ class Search:
 
     def __post_init__(self) -> None:
         check_choice("rule", self.rule, RULES)
-        if self.iterate is not None:
-            check_count("iterate", self.iterate, low=-(10**9), high=10**9)
         self.options = self.options.for_rows(to_numpy(self.batch.data.all_y))
         if self.options.method == self.options.audit == "folds":
             self.options = self.options.but(audit=0)
@@ -274,20 +271,15 @@ class Search:
 
     def run(self, n_iter: int | None, watch: Watch | None = None) -> Tuning:
         """Run ``n_iter`` iterations, or until the risk no longer decreases, and select."""
-        n, p = self.batch.data.design.shape
-        with one_thread_unless(n * p * len(self.batch)):
-            return self._run(n_iter, watch)
-
-    def _run(self, n_iter: int | None, watch: Watch | None) -> Tuning:
-        given = n_iter
-        if given is None and self.iterate is not None and self.iterate >= 0:
-            given = max(self.iterate, 1)
-        if given is not None and self.iterate is not None:
-            check_count("iterate", self.iterate, low=-given - 1, high=given)
-        if given is None:
+        if self.iterate is not None:
+            most = 10**9 if n_iter is None else n_iter
+            check_count("iterate", self.iterate, low=-most - 1, high=most)
+            if n_iter is None and self.iterate >= 0:
+                n_iter = max(self.iterate, 1)
+        if n_iter is None:
             horizons, stop = growing_horizons(self.batch, self.options), "limit"
         else:
-            horizons, stop = [given], "n_iter"
+            horizons, stop = [n_iter], "n_iter"
         known, risks = self.batch.n_iter, list[Risk]()  # from a warm start, and from the last round
         for horizon in [length for length in horizons if length >= known] or [known]:
             before = self.batch
@@ -302,7 +294,7 @@ class Search:
                 stop = "interrupted"
                 break
             last = None if self.iterate is None else self.batch.n_iter  # which will be selected
-            if given is None and not may_still_improve(risks, last):
+            if n_iter is None and not may_still_improve(risks, last):
                 stop = "risk"
                 break
         self._runs = {}
@@ -331,8 +323,8 @@ class Search:
         if self.iterate is not None:  # which an interrupted run may not have reached
             last = risks[0].path.n_iter
             at = [min(self.iterate + (last + 1) * (self.iterate < 0), last)] * len(risks)
-        k = int(np.argmin([float(risk.values[t]) for risk, t in zip(risks, at, strict=True)]))
-        k, t = best or (k, at[k])
+        values = [float(risk.values[t]) for risk, t in zip(risks, at, strict=True)]
+        k, t = best or min(enumerate(at), key=lambda place: values[place[0]])
         value = with_error(float(risks[k].values[t]), float(risks[k].stderr[t]))
         tell(f"{what}: {value} (penalty {k + 1} of {len(risks)}, iteration {t})")
 
@@ -343,17 +335,16 @@ class Search:
     def _rough_estimates(self) -> tuple[list[Risk], bool]:
         """Estimate all risks roughly, in portions; return whether it was interrupted, too."""
         batch, options = self.batch, self.options
-        changes = {
-            "row_scale": None if options.scale_by_audit else options.row_scale,
-            "audit": 0,
-            "near": None,
-            "rough": options.method != "folds",
-        }
         by_folds = options.has_splits
         if self._automatic and not by_folds:
             by_folds = folds_pay(batch, RiskOptions(rough=True))
-        method = "folds" if by_folds else options.method
-        options = options.but(method=method, **changes)
+        options = options.but(
+            method="folds" if by_folds else options.method,
+            row_scale=None if options.scale_by_audit else options.row_scale,
+            audit=0,
+            near=None,
+            rough=options.method != "folds",
+        )
         done, risks = begin("estimating their risks", len(batch)), list[Risk]()
         groups, threads = portions(batch, options), 1
         criterion = options.scoring_loss(batch.data.loss)

@@ -5,31 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from steinpath._support.arrays import Array, namespace, to_numpy
 from steinpath._support.caching import cached_property
-from steinpath._support.cells import to_frame
 from steinpath._support.charts import line_chart
 from steinpath._support.printing import Summary, fragment, with_error
+from steinpath._support.tabular import Tabular
 from steinpath._support.threads import one_thread_unless
 from steinpath._support.validation import check_count
 from steinpath.engine._batch import Batch
 from steinpath.engine._path import Path
-from steinpath.inference._prediction_intervals import (
-    PredictionIntervals,
-    intervals_after_choice,
-    linear_predictions,
-)
+from steinpath.inference._prediction_intervals import PredictionIntervals, linear_predictions
 from steinpath.problem._losses import Quantile
 from steinpath.risk._after_choice import ChosenRisk, risk_after_choice
 from steinpath.risk._leave_out import LeftOutModels, models_without
 from steinpath.risk._nested import SelectionRule
 from steinpath.risk._options import RiskOptions
-from steinpath.risk._risk import Risk, compare_risks, model_facts
+from steinpath.risk._risk import Risk, compare_risks
 from steinpath.risk._stopping import may_still_improve, worth
 
 if TYPE_CHECKING:
@@ -46,7 +41,7 @@ class ChoiceContext(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Tuning:
+class Tuning(Tabular):
     """Estimated risk of every iterate for every ``lam``. Returned by `tune`.
 
     Attributes
@@ -132,7 +127,11 @@ class Tuning:
     @property
     def path(self) -> Path:
         """The path of the selected ``lam``."""
-        return self.risks[self.best[0]].path
+        return self._selected.path
+
+    @property
+    def _selected(self) -> Risk:
+        return self.risks[self.best[0]]
 
     @property
     def coef(self) -> Array:
@@ -147,8 +146,8 @@ class Tuning:
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """Warnings about the estimated risk of the selected model."""
-        k, t = self.best
-        return tuple(check.message for check in self.risks[k].diagnose(t) if check.warns)
+        checks = self._selected.diagnose(self.best_iter)
+        return tuple(check.message for check in checks if check.warns)
 
     @property
     def still_falls(self) -> bool:
@@ -180,12 +179,12 @@ class Tuning:
     @property
     def naive_risk(self) -> float:
         """Estimated risk of the selected model, not adjusted for selection."""
-        return float(self.risks[self.best[0]].values[self.best[1]])
+        return float(self._selected.values[self.best_iter])
 
     @property
     def naive_risk_stderr(self) -> float:
         """Standard error of `naive_risk`."""
-        return float(self.risks[self.best[0]].stderr[self.best[1]])
+        return float(self._selected.stderr[self.best_iter])
 
     @cached_property
     def intervals(self) -> PredictionIntervals:
@@ -195,14 +194,23 @@ class Tuning:
                 "prediction intervals are not available for classification; the out-of-fold "
                 "predictions are tuning.chosen.predictions"
             )
-        alone = self.risks[self.best[0]].method == "loo" and self.chosen.groups is None
-        fit_models = partial(self.path.design.on_blocks, _models_without, self)
-        return intervals_after_choice(
-            self.chosen,
-            to_numpy(self.path.y).astype(float),
-            (to_numpy(self.coef).astype(float), self.intercept),
-            symmetric=not isinstance(self.path.loss, Quantile),
-            models_without=fit_models if alone else None,
+        chosen, y = self.chosen, to_numpy(self.path.y).astype(float)
+        models, fold, centre = chosen.models, chosen.splits.fold, None
+        residuals = y[chosen.rows] - chosen.predictions
+        if not chosen.splits.complete or fold is None:
+            # models of some of the rows, such as the past, are worse than the model of all
+            centre = to_numpy(self.coef).astype(float), self.intercept
+            tested, fold = np.nonzero(chosen.splits.test)
+            residuals = y[tested] - models.predictions[tested, fold]
+        elif self._selected.method == "loo" and chosen.groups is None:
+            # rows one at a time, each with the selection that was made without its fold
+            members, at = zip(*(chosen.choices[k] for k in fold), strict=True)
+            others = ~np.eye(len(y), dtype=bool)
+            models = self.path.design.on_blocks(_models_without, self, members, others, at)
+            fold, residuals = np.arange(len(y)), y - np.diagonal(models.predictions)
+        symmetric = not isinstance(self.path.loss, Quantile)
+        return PredictionIntervals(
+            models.coef, models.intercept, fold, residuals, symmetric, model=centre
         )
 
     def predict(self, X: Any) -> Array:
@@ -299,7 +307,6 @@ class Tuning:
         Returns
         -------
         matplotlib.axes.Axes
-            The axes.
         """
         from steinpath.plots import plot_tuning
 
@@ -314,37 +321,18 @@ class Tuning:
             Columns "lam", "iteration" (that with the smallest risk, or the given one), "risk",
             "stderr", "train", "settled" and "selected".
         """
-        k, t = self.best
-        at = [self.context.iterate] * len(self.lams)
-        if self.context.iterate is None:
-            at = [risk.best_iter for risk in self.risks]
+        (k, t), given = self.best, self.context.iterate
+        at = [risk.best_iter if given is None else given for risk in self.risks]
         at[k] = t
-        pairs = list(zip(self.risks, at, strict=True))
+        curves = {"risk": self.risk, "stderr": self.stderr, "train": self.train}
+        places = np.arange(len(at)), np.array(at)
         return {
             "lam": self.lams,
-            "iteration": np.array(at),
-            "risk": np.array([float(risk.values[s]) for risk, s in pairs]),
-            "stderr": np.array([float(risk.stderr[s]) for risk, s in pairs]),
-            "train": np.array([float(risk.train[s]) for risk, s in pairs]),
+            "iteration": places[1],
+            **{name: to_numpy(values)[places].astype(float) for name, values in curves.items()},
             "settled": np.asarray(self.settled),
-            "selected": np.arange(len(self.lams)) == k,
+            "selected": places[0] == k,
         }
-
-    def to_frame(self, library: str | None = None) -> Any:
-        """Return the table of `to_dict` as a data frame.
-
-        Parameters
-        ----------
-        library : {"pandas", "polars"}, optional
-            The library; by default that of X if it was a data frame, and otherwise the first of
-            these that is installed.
-
-        Returns
-        -------
-        pandas.DataFrame or polars.DataFrame
-            One row for each ``lam``.
-        """
-        return to_frame(self.to_dict(), library, self.library)
 
     def summary(self) -> Summary:
         """Summarise the selected model as a table, in the style of statsmodels.
@@ -355,26 +343,18 @@ class Tuning:
             ``print`` it for plain text; notebooks show it as HTML. The estimated risk is adjusted
             for selection, which may take as long as the tuning at first access.
         """
-        risk, t = self.risks[self.best[0]], self.best_iter
-        facts = [
-            *model_facts(self.path),
+        value = with_error(self.best_risk, self.best_risk_stderr)
+        selected = (
             ("No. Penalties", str(len(self.lams))),
             ("Selected lam", f"{self.best_lam:.4g}"),
-            ("Selected Iteration", f"{t} of {self.path.n_iter}"),
-            ("Scoring Loss", risk.test_loss),
-            ("Estimated Risk", with_error(self.best_risk, self.best_risk_stderr)),
-            ("Training Error", f"{float(risk.train[t]):.4g}"),
-        ]
-        if self.path.fit_intercept and not risk.centered:
-            facts.append(("Constant-Prediction Error", f"{float(risk.train[0]):.4g}"))
-        nonzero = int(np.count_nonzero(to_numpy(self.coef)))
-        facts.append(("Nonzero Coefficients", f"{nonzero} of {len(self.coef)}"))
+        )
+        facts = self._selected._facts_at(self.best_iter, value, selected)
         method = self.chosen.method
         notes = [f"Estimated risk adjusted for selection (method: {method}); ± one standard error."]
         if self.still_falls:
             length = self.path.n_iter
             notes.append(f"the estimated risk was still decreasing after {length} iterations")
-        return Summary("Tuning Results", tuple(facts), notes=(*notes, *self.warnings))
+        return Summary("Tuning Results", facts, notes=(*notes, *self.warnings))
 
     def _adjusted(self) -> str:
         """Return the estimated risk, adjusted for selection if that was computed."""
@@ -389,16 +369,16 @@ class Tuning:
             ("Model", f"{self.path.loss!r}, {type(self.path.penalty).__name__}"),
             ("Data", f"n = {self.path.n_samples}, p = {self.path.n_features}"),
             ("Selected", f"lam = {self.best_lam:.4g}, iteration {t} of {self.path.n_iter}"),
-            ("Scoring loss", self.risks[k].test_loss),
+            ("Scoring loss", self._selected.test_loss),
             ("Estimated risk", self._adjusted()),
-            ("Training error", f"{float(self.risks[k].train[t]):.4g}"),
+            ("Training error", f"{float(self._selected.train[t]):.4g}"),
         ]
         columns = self.to_dict()
         lines = {"estimated risk": columns["risk"], "training error": columns["train"]}
         errors = columns["stderr"]
         log = len(self.lams) > 1 and bool(np.all(self.lams > 0))
         chart = line_chart(self.lams, lines, x_label="lam", marked=k, errors=errors, log_x=log)
-        along = self.risks[k]._chart(t, f"iteration at lam = {self.best_lam:.3g}")
+        along = self._selected._chart(t, f"iteration at lam = {self.best_lam:.3g}")
         return fragment(f"Tuning of {len(self.lams)} penalties", facts, chart, along)
 
     def __repr__(self) -> str:
