@@ -19,7 +19,6 @@ from steinpath._support.arrays import to_numpy
 from steinpath._support.cells import texts
 from steinpath._support.progress import begin
 from steinpath.app import FDR, LEVEL, MOST_FEATURES
-from steinpath.engine._path import Path
 from steinpath.estimators._base import PathEstimator
 from steinpath.estimators._encoder import TableEncoder
 from steinpath.inference._coefficient_intervals import CoefficientIntervals
@@ -222,17 +221,7 @@ class Fitted:
         last = len(train) - 1 - train[::-1].argmax(axis=0)
         if np.all(last < test.argmax(axis=0)):  # predicted from earlier rows only
             return "time"
-        return "groups" if self.tuning.context.options.groups is not None else ""
-
-
-def count_nonzeros(path: Path) -> np.ndarray:
-    """Return the number of nonzero coefficients of each iterate."""
-    return np.array([np.count_nonzero(b) for b in to_numpy(path.coef)])
-
-
-# ------------------------------------------------------------------------------------------------
-# Several models
-# ------------------------------------------------------------------------------------------------
+        return "" if self.tuning.context.options.groups is None else "groups"
 
 
 @dataclass(frozen=True)
@@ -257,9 +246,9 @@ def contender(fitted: Fitted) -> tuple[Ranked, ChosenRisk]:
     main, nothing = fitted.main, np.zeros((0, 0))
     # compared by their losses, without the coefficients of out-of-fold models
     chosen = replace(fitted.chosen, models=LeftOutModels(nothing, np.zeros(0), nothing))
-    names = main.loss_.label, main.penalty_.label, main.alpha_, main.best_iter_
-    size = fitted.nonzeros, chosen.value, chosen.stderr
-    return Ranked(*names, *size, still_falls=fitted.tuning.still_falls), chosen
+    selected = main.loss_.label, main.penalty_.label, main.alpha_, main.best_iter_, fitted.nonzeros
+    falls = fitted.tuning.still_falls
+    return Ranked(*selected, chosen.value, chosen.stderr, still_falls=falls), chosen
 
 
 def rank(contenders: Sequence[tuple[Ranked, ChosenRisk]]) -> list[Ranked]:
@@ -283,11 +272,6 @@ def _on_the_same_rows(*both: ChosenRisk) -> list[ChosenRisk]:
     rows, *places = np.intersect1d(both[0].rows, both[1].rows, return_indices=True)
     pairs = zip(both, places, strict=True)
     return [one.with_losses(rows, one.predictions[at], one.losses[at]) for one, at in pairs]
-
-
-# ------------------------------------------------------------------------------------------------
-# Confidence intervals for the coefficients
-# ------------------------------------------------------------------------------------------------
 
 
 class Interval(NamedTuple):
@@ -320,7 +304,6 @@ class FitIntervals:
 
     found: CoefficientIntervals
     rows: tuple[Interval, ...]
-    n_iter: int
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
     assumptions: str
@@ -330,21 +313,17 @@ class FitIntervals:
     @property
     def by_evidence(self) -> list[Interval]:
         """The intervals, smallest p-values first."""
-
-        def evidence(row: Interval) -> float:
-            if not row.stderr:  # of a target without noise
-                return math.inf if row.estimate else 0.0
-            return abs(row.estimate) / row.stderr
-
-        return sorted(self.rows, key=evidence, reverse=True)
+        # very small ones are all 0; without noise, so are standard errors
+        return sorted(
+            self.rows, key=lambda row: (row.pvalue, -abs(row.estimate) / (row.stderr or 1))
+        )
 
 
 def fit_intervals(fitted: Fitted) -> FitIntervals:
-    """Return confidence intervals for the coefficients of a regression.
+    """Return `coef_intervals` of a regression without the most frequent levels of categories.
 
-    They are `coef_intervals` of the estimator without the most frequent level of each category. If
-    each interval requires a regression on all other features, only the largest coefficients have
-    one.
+    If each interval requires a regression on all other features, only the largest coefficients
+    have one.
     """
     begin("computing confidence intervals", 0)
     model, names, references = fitted.main, fitted.feature_names, fitted.references
@@ -356,9 +335,9 @@ def fit_intervals(fitted: Fitted) -> FitIntervals:
         order = np.lexsort((-on_path[kept], -effects[kept]))
         wanted = np.sort(kept[order[:MOST_FEATURES]])
     found = model.coef_intervals(wanted, LEVEL, without=references, names=names)
-    columns = [found.estimate, found.stderr, found.lower, found.upper, found.pvalue]
-    columns += [found.significant(FDR, len(kept)), scale[wanted]]
-    rows = zip([names[j] for j in wanted], *(column.tolist() for column in columns), strict=True)
+    features, *numbers = found.to_dict().values()
+    numbers += [found.significant(FDR, len(kept)), scale[wanted]]
+    rows = zip(features, *(column.tolist() for column in numbers), strict=True)
     warnings, notes = list(found.warnings), [fitted.caption] if references else []
     if fitted.dependence == "time":
         warnings.append(
@@ -377,7 +356,6 @@ def fit_intervals(fitted: Fitted) -> FitIntervals:
     return FitIntervals(
         found=found,
         rows=tuple(Interval(*row) for row in rows),
-        n_iter=model.n_iter_,
         warnings=tuple(warnings),
         notes=tuple(notes),
         assumptions=(

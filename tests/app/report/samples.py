@@ -99,7 +99,6 @@ def intervals(names, **changes):
     return FitIntervals(
         SimpleNamespace(t=7, scores="residuals"),
         tuple(found),
-        n_iter=40,
         assumptions="Rows are independent.",
         n_tests=len(names),
         **usual | changes,

@@ -44,7 +44,10 @@ def cluster(workers: int | None, address: str | None) -> Iterator[Any]:
         silence_logs=CRITICAL,
     )
     with ExitStack() as stack:
-        stack.enter_context(_quiet_interruptions())
+        # no messages about tasks that nobody awaits after Ctrl-C
+        logger = getLogger("asyncio")
+        stack.callback(logger.setLevel, logger.level)
+        logger.setLevel(CRITICAL + 1)
         # processes inherit how signals are handled: workers ignore Ctrl-C, and the command ends
         # them; the command itself ignores it only while they start
         ctrl_c = signal.SIG_IGN if workers else signal.getsignal(signal.SIGINT)
@@ -54,15 +57,3 @@ def cluster(workers: int | None, address: str | None) -> Iterator[Any]:
         except StudyError as error:
             raise click.ClickException(str(error)) from error
         yield client
-
-
-@contextmanager
-def _quiet_interruptions() -> Iterator[None]:
-    """Silence messages about tasks that nobody awaits after Ctrl-C."""
-    logger = getLogger("asyncio")
-    before = logger.level
-    logger.setLevel(CRITICAL + 1)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Sequence
 from itertools import chain, product
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
 import click
@@ -131,7 +131,8 @@ def _work(
     notes = [worded(note, option, data.place) for note in data.notes]
     warned = {*fitted.estimator.warnings_, *(intervals.warnings if intervals else ())}
     # warnings of models that were not selected are not shown
-    notes += [worded(text, option) for text, _ in captured if text not in warned and not compare]
+    if not compare:
+        notes += [worded(text, option) for text, _ in captured if text not in warned]
     notes += _remarks(fitted, ranking)
     if enough:
         notes.append(_cut_short(fitted, len(ranking), len(pairs)))
@@ -186,7 +187,7 @@ def _data(ctx: click.Context, display: Display, options: dict[str, Any], task: s
 
         # open until all files are written: the report needs residuals from the workers
         client = ctx.with_resource(cluster(options["workers"], options["cluster"]))
-        encoder, X, roles, place = encode_folder(source, encoder, client, target, group, task)
+        X, roles, place = encode_folder(source, encoder, client, target, group, task)
     else:
         with placed(source.place):
             check_roles(columns, target, group, time, *chain(*named.values()))
@@ -255,12 +256,11 @@ def _fit(
 
 def _test_loss(name: str | None, loss: str, y: np.ndarray, options: dict[str, Any]) -> Any:
     """Return the scoring loss, with its own parameter if the command line has one."""
-    spec = None if name is None else CRITERIA[name].parameter_spec
-    own = LOSSES[loss].parameter_spec
-    if name is None or spec is None or (own is not None and own.name == spec.name):
-        return name  # the training loss has that parameter, too
-    value = options[spec.name]
-    return name if value is None else CRITERIA[name](spec.in_units(value, robust_spread(y)))
+    spec: Any = None if name is None else CRITERIA[name].parameter_spec
+    own: Any = LOSSES[loss].parameter_spec
+    if spec is None or options[spec.name] is None or (own and own.name == spec.name):
+        return name  # the training loss may have that parameter, too
+    return CRITERIA[name](spec.in_units(options[spec.name], robust_spread(y)))
 
 
 def _compare(
@@ -352,11 +352,9 @@ def _cut_short(fitted: Fitted, ranked: int, total: int) -> str:
 
 def _check_writable(folder: Path) -> None:
     """Refuse a folder that is not writable, before any work is done."""
-    trial = folder / f".{os.getpid()}.steinpath-trial"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        trial.touch()
-        trial.unlink()
+        TemporaryFile(dir=folder).close()
     except OSError as error:
         raise click.ClickException(
             f"cannot write to {folder}: {error.strerror}; use --out to name another folder"

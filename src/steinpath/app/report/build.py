@@ -29,7 +29,7 @@ from steinpath._support.files import write_text
 from steinpath._support.messages import Remedy, worded
 from steinpath._support.printing import places_of, to_digits_of, with_error
 from steinpath.app import FDR, LEVEL
-from steinpath.app.fitted import FitIntervals, Fitted, Ranked, count_nonzeros, fit_intervals
+from steinpath.app.fitted import FitIntervals, Fitted, Ranked, fit_intervals
 from steinpath.app.models import installed_version
 from steinpath.design._dense import DenseDesign
 from steinpath.design._transformed import InterceptDesign
@@ -227,6 +227,7 @@ def build_charts(fitted: Fitted) -> SimpleNamespace:
     order = np.argsort(-tuning.lams, kind="stable")
     surfaces = (tuning.risk, tuning.stderr, tuning.train)
     risk, stderr, train = (to_numpy(surface)[order][:, shown].tolist() for surface in surfaces)
+    nonzeros = [np.count_nonzero(to_numpy(risk.path.coef), axis=1) for risk in tuning.risks]
     path = to_numpy(tuning.path.coef)
     sizes = largest_sizes(path)
     by_size = np.argsort(-sizes, kind="stable")
@@ -240,7 +241,7 @@ def build_charts(fitted: Fitted) -> SimpleNamespace:
         risk=risk,
         stderr=stderr,
         train=train,
-        nonzeros=[count_nonzeros(tuning.risks[j].path)[shown].tolist() for j in order],
+        nonzeros=[nonzeros[j][shown].tolist() for j in order],
         # indices of the selected alpha and iteration
         chosen=(int(np.flatnonzero(order == k)[0]), shown.index(best)),
         # the largest on the path of the selected alpha, per standard deviation of the feature
@@ -328,11 +329,6 @@ def _some_rows(count: int) -> np.ndarray:
     if count <= _MOST_ROWS:
         return rows
     return np.sort(np.random.default_rng(0).choice(rows, _MOST_ROWS, replace=False))
-
-
-# ------------------------------------------------------------------------------------------------
-# The page
-# ------------------------------------------------------------------------------------------------
 
 
 def figure(value: float, stderr: float = math.nan, of: float | None = None) -> str:
