@@ -173,11 +173,6 @@ def test_a_gap_that_leaves_no_earlier_rows_is_refused_with_the_largest_that_does
     assert len(time_splits(np.arange(60), 8)[0][0]) == 2
 
 
-# ------------------------------------------------------------------------------------------------
-# The target
-# ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("y", "options", "task", "expected"),
     [

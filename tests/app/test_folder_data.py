@@ -185,11 +185,6 @@ def test_too_many_levels_are_refused(tmp_path, client, monkeypatch):
     assert_same(on_cluster(folder, client, drop=["name"]), as_one(folder, drop=["name"]))
 
 
-# ------------------------------------------------------------------------------------------------
-# Sums over parts
-# ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("count", [1, 2, 3, 100])
 @pytest.mark.parametrize("rows", [[5], [1, 1, 1, 1, 1], [100, 1, 1, 1], [1, 2, 50, 50, 3]])
 def test_files_are_put_into_blocks_in_their_order(rows, count):

@@ -130,8 +130,7 @@ def test_the_numbers_of_the_page_are_ascii(fitted, folder):
     block = re.search(r'<script type="application/json" id="data">(.*?)</script>', page).group(1)
     assert block.isascii()
     assert not set(block) & set("<>&")
-    names = json.loads(block)["names"]
-    assert set(HOSTILE) & set(names)
+    assert set(HOSTILE) & set(json.loads(block)["coefficient_names"])
 
 
 @pytest.mark.filterwarnings("ignore:Glyph")

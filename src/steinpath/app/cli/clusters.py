@@ -27,9 +27,8 @@ def wants_cluster(path: Path, options: dict[str, Any]) -> bool:
     if not path.is_dir():
         raise click.UsageError(f"--{given[0]} requires a folder of Parquet files, got {path}")
     if options["time"] is not None:
-        raise click.UsageError(
-            f"--time cannot be used with --{given[0]}, since rows are not sorted across files"
-        )
+        why = "since rows are not sorted across files"
+        raise click.UsageError(f"--time cannot be used with --{given[0]}, {why}")
     return True
 
 
@@ -38,11 +37,8 @@ def cluster(workers: int | None, address: str | None) -> Iterator[Any]:
     """Start processes on this machine, or connect to a scheduler; yield a `distributed.Client`."""
     from steinpath.study import StudyError, connected
 
-    started = connected(
-        str(workers or address),
-        memory_limit=_SHARE_OF_MEMORY / (workers or 1),
-        silence_logs=CRITICAL,
-    )
+    share = _SHARE_OF_MEMORY / (workers or 1)
+    started = connected(str(workers or address), memory_limit=share, silence_logs=CRITICAL)
     with ExitStack() as stack:
         # no messages about tasks that nobody awaits after Ctrl-C
         logger = getLogger("asyncio")

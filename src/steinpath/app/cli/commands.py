@@ -215,14 +215,13 @@ def option(remedy: Remedy) -> str:
     if name in _NAMED:
         return f"{flag} {value!r:.60}"
     text = f"{value:g}" if isinstance(value, float) else str(value)
-    quoted = f'"{text}"' if " " in text or text == "'" else text
-    return f"{flag} {quoted}"
+    return f'{flag} "{text}"' if " " in text or text == "'" else f"{flag} {text}"
 
 
 def in_options(error: DataError) -> str:
     """Return the message of an error in the words of the command."""
-    place = getattr(error, "place", None)
-    return worded(error.message, option) if place is None else worded(error.message, option, place)
+    place = {"place": error.place} if hasattr(error, "place") else {}
+    return worded(error.message, option, **place)
 
 
 _with_data = declared(

@@ -89,8 +89,7 @@ class _Data(NamedTuple):
     """The features and the target of a file, and what was done to get them."""
 
     encoder: TableEncoder
-    #: The features: an array, or a design of rows on a cluster.
-    X: Any
+    X: Any  # an array, or a design of rows on a cluster
     roles: Roles
     columns: list[str]
     format: FileFormat
@@ -171,10 +170,8 @@ def _data(ctx: click.Context, display: Display, options: dict[str, Any], task: s
     source: Any = open_folder(path, how) if on_cluster else read_table(path, how, labels)
     columns = list(source.names if on_cluster else source.frame.column_names)
     if target is None:
-        known = ", ".join([*map(repr, columns)][-20:])
-        raise click.UsageError(
-            f"use --target to name the column to predict; the columns are {known}"
-        )
+        known = "the columns are " + ", ".join([*map(repr, columns)][-20:])
+        raise click.UsageError(f"use --target to name the column to predict; {known}")
     how, notes = (how, ()) if on_cluster else (source.format, source.notes)
     named = {name: options[name] for name in ("drop", "categories", "keep")}
     given: dict[str, Any] = {"missing": "impute" if options["impute"] else "error"}
@@ -196,10 +193,8 @@ def _data(ctx: click.Context, display: Display, options: dict[str, Any], task: s
         with placed(place := table.place):
             features = table.frame.drop_columns(list(roles.summaries))
             X = encoder.fit_transform(features, rows=roles.rows)
-    if len(roles.y) < _FEWEST_ROWS:
-        raise DataError(
-            f"there are {len(roles.y)} rows with a target; at least {_FEWEST_ROWS} are needed"
-        )
+    if (n := len(roles.y)) < _FEWEST_ROWS:
+        raise DataError(f"there are {n} rows with a target; at least {_FEWEST_ROWS} are needed")
     cv = None if roles.times is None else time_splits(roles.times, options["gap"] or 0)
     if roles.task == "classification":
         _check_classes(roles, cv, options)
@@ -256,8 +251,9 @@ def _fit(
 
 def _test_loss(name: str | None, loss: str, y: np.ndarray, options: dict[str, Any]) -> Any:
     """Return the scoring loss, with its own parameter if the command line has one."""
-    spec: Any = None if name is None else CRITERIA[name].parameter_spec
-    own: Any = LOSSES[loss].parameter_spec
+    if name is None:
+        return None
+    spec, own = CRITERIA[name].parameter_spec, LOSSES[loss].parameter_spec
     if spec is None or options[spec.name] is None or (own and own.name == spec.name):
         return name  # the training loss may have that parameter, too
     return CRITERIA[name](spec.in_units(options[spec.name], robust_spread(y)))
@@ -330,11 +326,9 @@ def _remarks(fitted: Fitted, ranking: Sequence[Ranked]) -> list[str]:
         )
     if fitted.risk.audit is not None:
         repair = float(fitted.risk.audit.repair[tuning.best_iter])
+        did = f"{'raised' if repair > 0 else 'lowered'} the estimated risk by {abs(repair):.2g}"
         if abs(repair) > tuning.naive_risk_stderr / 4:
-            notes.append(
-                f"the bias correction of the audit "
-                f"{'raised' if repair > 0 else 'lowered'} the estimated risk by {abs(repair):.2g}"
-            )
+            notes.append(f"the bias correction of the audit {did}")
     return notes
 
 
@@ -356,6 +350,5 @@ def _check_writable(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         TemporaryFile(dir=folder).close()
     except OSError as error:
-        raise click.ClickException(
-            f"cannot write to {folder}: {error.strerror}; use --out to name another folder"
-        ) from None
+        said = f"cannot write to {folder}: {error.strerror}; use --out to name another folder"
+        raise click.ClickException(said) from None

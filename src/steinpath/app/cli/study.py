@@ -96,10 +96,8 @@ def study(name: str, out: str, n: tuple[int, ...], p: tuple[int, ...], **options
         except StudyError as error:
             raise click.ClickException(str(error)) from None
         except MemoryError:
-            raise click.ClickException(
-                "not enough memory. Finished replications are kept: run the same command again "
-                "with fewer --jobs"
-            ) from None
+            said = "not enough memory. Finished replications are kept: run the same command again"
+            raise click.ClickException(f"{said} with fewer --jobs") from None
         except KeyboardInterrupt:
             say(console, f"\nStopped. Run the same command again to resume; results are in {out}.")
             sys.exit(130)
