@@ -60,8 +60,13 @@ class Fitted:
     """A fitted estimator, or a pipeline of a `TableEncoder` and an estimator.
 
     estimator, encoder: the steps, the encoder None if there is none
+    references: features of the first, most frequent level of each category
     models: the estimators that it consists of: one, or one for each of several classes
+    is_whole: whether none of their fits was interrupted
     main: that of them with the largest estimated risk, whose curves are shown; tuning: its search
+    risk: its risk estimate at the selected alpha; scored_by: the scoring loss in words
+    words: its loss and penalty, such as "LAD + lasso"; penalised: whether there is a penalty
+    nonzeros: number of features with a nonzero coefficient in any of the models
     classes: labels of the classes, empty for regression; labels: the class of each of `models`
     """
 
@@ -84,7 +89,18 @@ class Fitted:
             ) from error
         self.model, self.estimator = model, cast(Any, last)
         self.encoder = steps[0] if isinstance(steps[0], TableEncoder) else None
+        # after further steps, features are not those of the encoder
+        of_encoder = self.encoder if len(steps) < 3 else None
+        self.references = [] if of_encoder is None else of_encoder.reference_features_
         self.several = len(self.models) > 1
+        self.is_whole = all(one.stop_ != "interrupted" for one in self.models)
+        self.risk: Risk = self.tuning.risks[self.tuning.best[0]]
+        known, name = self.risk.criterion, self.risk.test_loss
+        self.scored_by = known.words if isinstance(known, Criterion) else f"scoring loss {name}"
+        self.words = f"{self.main.loss_.label} + {self.main.penalty_.label}"
+        self.penalised = not isinstance(self.main.penalty_, NoPenalty)
+        coef = np.atleast_2d(to_numpy(self.estimator.coef_))
+        self.nonzeros = int(np.count_nonzero(coef.any(axis=0)))
         labels = texts(to_numpy(self.estimator.classes_)) if is_classifier(last) else ()
         self.classes = [str(label) for label in labels]
         self.labels = self.classes if self.several else self.classes[1:]
@@ -102,27 +118,6 @@ class Fitted:
     def main_label(self) -> str:
         """The class of `main`."""
         return self.labels[self.models.index(self.main)]
-
-    @property
-    def risk(self) -> Risk:
-        """The risk estimate at the selected alpha of `main`."""
-        return self.tuning.risks[self.tuning.best[0]]
-
-    @property
-    def words(self) -> str:
-        """Name of the loss and the penalty, such as "LAD + lasso"."""
-        return f"{self.main.loss_.label} + {self.main.penalty_.label}"
-
-    @property
-    def penalised(self) -> bool:
-        """Whether there is a penalty."""
-        return not isinstance(self.main.penalty_, NoPenalty)
-
-    @property
-    def scored_by(self) -> str:
-        """The scoring loss in words."""
-        known, name = self.risk.criterion, self.risk.test_loss
-        return known.words if isinstance(known, Criterion) else f"scoring loss {name}"
 
     @property
     def estimate(self) -> tuple[float, float]:
@@ -162,11 +157,6 @@ class Fitted:
         why = _WHY[self.main.stop_].format(n_iter=n_iter)
         return f"Iterations ended at {self.main.n_iter_:,}: {why}."
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether the fit was not interrupted."""
-        return all(one.stop_ != "interrupted" for one in self.models)
-
     @cached_property
     def left_out_classes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows that all models held out, their classes, and decision values, one for each model."""
@@ -176,14 +166,6 @@ class Fitted:
         signs, values = (np.stack(part, axis=1) for part in zip(*pairs, strict=True))
         actual = signs.argmax(axis=1) if self.several else (signs[:, 0] > 0).astype(int)
         return rows, actual, values
-
-    @property
-    def references(self) -> list[int]:
-        """Features of the reference levels of categories, the first level of each."""
-        # after further steps, features are not those of the encoder
-        if self.encoder is None or len(self.model) > 2:
-            return []
-        return self.encoder.reference_features_
 
     @property
     def caption(self) -> str:
@@ -208,11 +190,6 @@ class Fitted:
         kept = np.delete(np.arange(len(coef)), self.references)
         names = [self.feature_names[j] for j in kept]
         return Coefficients(names, relative[kept], (relative * scale)[kept], intercept)
-
-    @property
-    def nonzeros(self) -> int:
-        """Number of features with a nonzero coefficient in any of the models."""
-        return int(np.count_nonzero(np.atleast_2d(to_numpy(self.estimator.coef_)).any(axis=0)))
 
     @property
     def dependence(self) -> str:
