@@ -205,13 +205,6 @@ def test_an_error_on_new_rows_that_is_no_number(fitted, tmp_path):
     assert "inf" not in result.output
 
 
-@pytest.mark.parametrize("option", ["--n-iter", "--n-alphas"])
-def test_numbers_that_no_fit_takes_are_wrong_options(option, fitted):
-    file, _ = fitted
-    line = command("fit", file, "--target", "y", option, 10**13, code=2).stderr
-    assert line.startswith(f"Error: Invalid value for '{option}'")
-
-
 def test_standard_errors_of_large_losses_in_single_precision():
     changes = np.random.default_rng(0).standard_normal((3, 20, 2)) * 1e11
     expected = Interactions(changes).stderr() ** 2

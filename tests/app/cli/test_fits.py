@@ -84,31 +84,6 @@ def test_json_is_one_object(tmp_path):
     assert (found["naive_risk"], found["naive_stderr"]) == pytest.approx(naive, rel=1e-6)
 
 
-@pytest.mark.parametrize("name", ["d.csv", "d.tsv", "d.csv.gz", "d.parquet", "d.feather", "d.npz"])
-def test_every_kind_of_file_gives_the_same_model(name, tmp_path):
-    table = houses()
-    file = tmp_path / name
-    if name == "d.tsv":
-        table.to_csv(file, sep="\t", index=False)
-    elif "csv" in name:
-        table.to_csv(file, index=False)
-    elif name == "d.npz":
-        columns = {column: table[column].to_numpy() for column in table}
-        columns["sold"] = columns["sold"].astype("datetime64[D]")
-        np.savez(file, **{k: v.astype(str) if v.dtype == object else v for k, v in columns.items()})
-    else:
-        table["sold"] = pd.to_datetime(table["sold"])
-        getattr(table, f"to_{name[2:]}")(file)
-    out = tmp_path / "o"
-    call("fit", file, "--target", "price", "--out", out, "--no-plots", *QUICK)
-    reference = write(tmp_path)
-    call("fit", reference, "--target", "price", "--out", tmp_path / "r", "--no-plots", *QUICK)
-    model, same = (sp.load_model(folder / "model.json") for folder in (out, tmp_path / "r"))
-    np.testing.assert_allclose(model.predict(table), same.predict(table), rtol=1e-10)
-    lines = call("predict", out / "model.json", file).stdout.splitlines()
-    np.testing.assert_allclose(np.array(lines[1:], float), same.predict(table), rtol=1e-10)
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -48,6 +48,8 @@ def test_data_that_cannot_be_used(command, content, said, tmp_path):
         (["fit", "d.csv", "--target", "y", "--loss", "best"], "'best' is not one of"),
         (["fit", "d.csv", "--target", "y", "--penalty", "l2"], "'l2' is not one of"),
         (["fit", "d.csv", "--target", "y", "--n-iter", "0"], "--n-iter"),
+        (["fit", "d.csv", "--target", "y", "--n-iter", "9" * 13], "--n-iter"),
+        (["fit", "d.csv", "--target", "y", "--n-alphas", "9" * 13], "--n-alphas"),
         (["fit", "d.csv", "--target", "y", "--quantile", "1"], "--quantile"),
         (["fit", "d.csv", "--target", "y", "--quantile", "0.5", "--loss", "lad"], "--quantile"),
         (["fit", "d.csv", "--target", "y", "--seed", "-1"], "--seed"),
