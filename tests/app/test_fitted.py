@@ -255,9 +255,8 @@ def test_reported_coefficients_predict_as_the_model_does(penalty):
     )
     content = build_content(Result(found))
     pairs = zip(reported.names, reported.coef, strict=True)
-    assert {each.name: each.value for each in content.coefficients} == {
-        name: value for name, value in pairs if value
-    }
+    wanted = {name: value for name, value in pairs if value}
+    assert {name: value for name, value, _ in content.coefficients} == wanted
     assert content.intercept == reported.intercept
 
 

@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 
 import steinpath as sp
 from steinpath.app.fitted import FitIntervals, Fitted, Interval, Ranked
-from steinpath.app.report.build import Coefficient, Result, build_content, figure, plus_minus
+from steinpath.app.report.build import Result, build_content, figure, plus_minus
 from steinpath.estimators._encoder import ColumnSummary
 from steinpath.plots import QUANTILES
 from steinpath.risk._evidence import Diagnostic
@@ -111,7 +111,7 @@ def tiny(**changes):
     names = curves.coefficient_names
     row, at = curves.chosen
     values = curves.coefficients[at] if curves.coefficients else ()
-    found = [Coefficient(n, v / 2, v) for n, v in zip(names, values, strict=True) if v]
+    found = [(n, v / 2, v) for n, v in zip(names, values, strict=True) if v]
     content = SimpleNamespace(
         title="Predicting price from houses.csv",
         verdict=(
@@ -132,7 +132,7 @@ def tiny(**changes):
         ),
         notes=("3 missing values of rooms were imputed with the median.",),
         intercept=1.25,
-        coefficients=tuple(sorted(found, key=lambda c: -abs(c.effect))),
+        coefficients=tuple(sorted(found, key=lambda row: -abs(row[2]))),
         ranking=(),
         charts=curves,
         command="steinpath fit houses.csv --target price",
@@ -156,7 +156,14 @@ def fitted():
 
 def crowded():
     """Warnings, a ranking, very many columns and unusual names."""
-    words = ("Wohnfläche in Quadratmetern", *["築年数", "διάμετρος", "площадь_участка", "prix·m²", "x"])
+    words = [
+        "Wohnfläche in Quadratmetern",
+        "築年数",
+        "διάμετρος",
+        "площадь_участка",
+        "prix·m²",
+        "x",
+    ]
     names = [f"{words[j % len(words)]} {j}" for j in range(118)]
     names.append("a_very_long_name_without_any_place_to_break_the_line_" * 3)
     names.append("a long name with many words in it " * 4)

@@ -75,7 +75,7 @@ def test_content_is_what_was_found():
     assert estimate in content.verdict
     assert dict(content.facts)["nonzero coefficients"] == f"{fitted.nonzeros} of 4"
     assert len(content.coefficients) == fitted.nonzeros
-    effects = [abs(c.effect) for c in content.coefficients]
+    effects = [abs(effect) for *_, effect in content.coefficients]
     assert effects == sorted(effects, reverse=True)
     charts = content.charts
     k, shown = charts.chosen

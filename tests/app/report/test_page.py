@@ -15,7 +15,7 @@ from samples import replace
 from steinpath._support.charts import BLUE, ORANGE, SKY
 from steinpath.app.fitted import Ranked
 from steinpath.app.report import build
-from steinpath.app.report.build import Coefficient, Scale, figure, plus_minus, render, short
+from steinpath.app.report.build import Scale, figure, plus_minus, render, short
 from steinpath.estimators._encoder import ColumnSummary
 from steinpath.risk._evidence import Diagnostic
 
@@ -76,7 +76,7 @@ def evil():
         checks=(Diagnostic(EVIL, 2.0, 1.0, WORSE),),
         columns=(ColumnSummary(EVIL, WORSE, EVIL, 0, 1),),
         notes=(WORSE,),
-        coefficients=(Coefficient(EVIL, 1.0, 1.0), Coefficient(WORSE, 1.0, -1.0)),
+        coefficients=((EVIL, 1.0, 1.0), (WORSE, 1.0, -1.0)),
         ranking=(Ranked(EVIL, WORSE, 1.0, 1, 1, 1.0, 0.1, 0.0, 0.0),),
         charts=charts,
         intervals=samples.intervals((EVIL, WORSE, EVIL), warnings=(EVIL,), notes=(WORSE,)),
@@ -281,7 +281,7 @@ def test_levels_are_explained_if_there_are_any():
 
 
 def test_long_tables_are_folded():
-    many = tuple(Coefficient(f"c{j}", 1.0, 1.0) for j in range(16))
+    many = tuple((f"c{j}", 1.0, 1.0) for j in range(16))
     assert render(samples.tiny(coefficients=many)).count("<details>") == 1
     assert render(samples.tiny(coefficients=many[:15])).count("<details>") == 0
     text = Reader(render(samples.crowded())).texts["columns"]

@@ -19,7 +19,7 @@ from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -65,14 +65,6 @@ _FIELDS = """alphas iterates risk stderr train nonzeros chosen coefficients coef
 corrected actual predicted quantiles test_loss left_out_rows"""
 
 
-class Coefficient(NamedTuple):
-    """A feature of the selected model: its coefficient per unit and per standard deviation."""
-
-    name: str
-    value: float
-    effect: float
-
-
 @dataclass(frozen=True, eq=False)
 class Result:
     """A fitted model, and what is reported beside it."""
@@ -113,8 +105,8 @@ def build_content(result: Result) -> SimpleNamespace:
         columns=tuple(result.columns),
         notes=tuple(result.notes),
         intercept=intercept,
-        # nonzero ones, the largest effect first; some of very many
-        coefficients=[Coefficient(names[j], float(coef[j]), float(effects[j])) for j in listed],
+        # names, per unit, per s.d.: nonzero ones, the largest effect first; some of very many
+        coefficients=[(names[j], float(coef[j]), float(effects[j])) for j in listed],
         ranking=tuple(result.ranking),
         charts=build_charts(fitted),
         command=result.command,
@@ -454,7 +446,7 @@ def render(content: Any) -> str:
         classes=content.charts.classes,
         data=chart_data(content.charts),
         panel=_panel(content.charts),
-        effects=_symmetric(c.effect for c in content.coefficients),
+        effects=_symmetric(effect for *_, effect in content.coefficients),
         visibly_larger=_visibly_larger(content.charts),
         forest=None if content.intervals is None else _forest(content.intervals),
         widths={
