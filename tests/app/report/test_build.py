@@ -87,7 +87,7 @@ def test_content_is_what_was_found():
     assert charts.alphas == sorted(charts.alphas, reverse=True)
     assert charts.nonzeros[k][shown] == fitted.nonzeros
     assert ("seed", "3") in content.provenance
-    assert content.notes == ("a",)
+    assert content.notes == ["a"]
     assert content.command == "steinpath fit f.csv"
 
 

@@ -102,12 +102,12 @@ def build_content(result: Result) -> SimpleNamespace:
         warnings=[worded(text, remedy) for text in fitted.estimator.warnings_],
         assumptions=_sentences("assumptions", fitted, *map(remedy, map(Remedy, ("groups", "cv")))),
         checks=[replace(check, message=worded(check.message, remedy)) for check in checks],
-        columns=tuple(result.columns),
-        notes=tuple(result.notes),
+        columns=result.columns,
+        notes=result.notes,
         intercept=intercept,
         # names, per unit, per s.d.: nonzero ones, the largest effect first; some of very many
         coefficients=[(names[j], float(coef[j]), float(effects[j])) for j in listed],
-        ranking=tuple(result.ranking),
+        ranking=result.ranking,
         charts=build_charts(fitted),
         command=result.command,
         provenance=(
