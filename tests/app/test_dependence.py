@@ -96,25 +96,20 @@ def test_rows_are_sorted_by_time_and_ties_keep_their_order(kind):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("named", "said"),
     [
-        ({"group": "nowhere"}, "unknown column 'nowhere'"),
-        ({"time": "sites"}, r"unknown column 'sites' \(did you mean 'site'\?\)"),
-        ({"group": "y"}, "'y' is the target, which cannot be the group"),
-        ({"time": "y"}, "'y' is the target, which cannot be the group, the time"),
+        (("nowhere", None), "unknown column 'nowhere'"),
+        ((None, "sites"), r"unknown column 'sites' \(did you mean 'site'\?\)"),
+        (("y", None), "'y' is the target, which cannot be the group"),
+        ((None, "y"), "'y' is the target, which cannot be the group, the time"),
+        ((None, None, "x", "y"), "which cannot be .* a category, nor be dropped or kept"),
+        ((None, None, "z"), "unknown column 'z'"),
     ],
     ids=str,
 )
-def test_columns_with_two_roles_or_none(options, said):
+def test_columns_with_two_roles_or_none(named, said):
     with pytest.raises(DataError, match=said):
-        check_roles(["x", "site", "y"], "y", options.get("group"), options.get("time"))
-
-
-def test_the_target_is_no_feature():
-    with pytest.raises(DataError, match=r"which cannot be .* a category, nor be dropped or kept"):
-        check_roles(["x", "y"], "y", None, None, "x", "y")
-    with pytest.raises(DataError, match="unknown column 'z'"):
-        check_roles(["x", "y"], "y", None, None, "z")
+        check_roles(["x", "site", "y"], "y", *named)
 
 
 @pytest.mark.parametrize(
@@ -171,11 +166,6 @@ def test_a_gap_that_leaves_no_earlier_rows_is_refused_with_the_largest_that_does
     with pytest.raises(DataError, match="use at most gap=8"):
         time_splits(np.arange(60), 9)
     assert len(time_splits(np.arange(60), 8)[0][0]) == 2
-
-
-# ------------------------------------------------------------------------------------------------
-# The target
-# ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

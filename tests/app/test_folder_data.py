@@ -48,24 +48,23 @@ def as_one(folder, missing="error", group=None, task=None, **options):
 
 def on_cluster(folder, client, missing="error", group=None, task=None, **options):
     encoder = TableEncoder(missing=missing, **options)
-    return encode_folder(open_folder(folder), encoder, client, "y", group, task)
+    return encoder, *encode_folder(open_folder(folder), encoder, client, "y", group, task)
 
 
 def assert_same(found, expected):
-    encoder, X, roles, place = expected
-    assert found.encoder.to_json() == encoder.to_json()
-    assert found.encoder.summary_ == encoder.summary_
-    assert found.encoder.notes_ == encoder.notes_
-    assert (found.roles.task, found.roles.notes) == (roles.task, roles.notes)
-    assert found.roles.summaries == roles.summaries
-    np.testing.assert_array_equal(found.roles.y, roles.y)
-    np.testing.assert_array_equal(found.roles.groups, roles.groups)
-    assert [found.place(row) for row in range(len(X))] == [place(row) for row in range(len(X))]
-    assert found.design.shape == X.shape
-    blocks = np.concatenate([as_array(block.result()) for block in found.design.blocks])
+    (own_encoder, design, own_roles, own_place), (encoder, X, roles, place) = found, expected
+    assert own_encoder.to_json() == encoder.to_json()
+    for name in ("summary_", "notes_"):
+        assert getattr(own_encoder, name) == getattr(encoder, name)
+    for name in ("task", "notes", "summaries"):
+        assert getattr(own_roles, name) == getattr(roles, name)
+    np.testing.assert_array_equal(own_roles.y, roles.y)
+    np.testing.assert_array_equal(own_roles.groups, roles.groups)
+    assert [own_place(row) for row in range(len(X))] == [place(row) for row in range(len(X))]
+    blocks = np.concatenate([as_array(block.result()) for block in design.blocks])
     assert blocks.dtype == float
     np.testing.assert_array_equal(blocks, X)
-    means, deviations = found.design.column_moments()
+    means, deviations = design.column_moments()
     np.testing.assert_allclose(means, X.mean(axis=0), rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(deviations, X.std(axis=0), rtol=1e-9)
 
@@ -125,8 +124,8 @@ def test_blocks_in_files_are_the_same(tmp_path, client, monkeypatch):
     folder = write(tmp_path / "parts", with_gaps(frame()), cuts=[5, 20, 26, 50])
     found = on_cluster(folder, client, missing="impute")
     assert_same(found, as_one(folder, missing="impute"))
-    assert len(found.design.blocks) == 2  # as many as threads
-    assert all(hasattr(block.result(), "design") for block in found.design.blocks)
+    assert len(found[1].blocks) == 2  # as many as threads
+    assert all(hasattr(block.result(), "design") for block in found[1].blocks)
 
 
 def bad():
@@ -184,11 +183,6 @@ def test_too_many_levels_are_refused(tmp_path, client, monkeypatch):
     with pytest.raises(DataError, match=r"column 'name' has more than 40 distinct strings.*drop="):
         on_cluster(folder, client)
     assert_same(on_cluster(folder, client, drop=["name"]), as_one(folder, drop=["name"]))
-
-
-# ------------------------------------------------------------------------------------------------
-# Sums over parts
-# ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 100])

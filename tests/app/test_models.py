@@ -130,10 +130,6 @@ def test_names_of_features(tmp_path):
         again.predict(frame[[*"fabcdé"]])
 
 
-# ------------------------------------------------------------------------------------------------
-# Pipelines
-# ------------------------------------------------------------------------------------------------
-
 TOWNS = np.array(["A", "B", "C"])[CODES]
 FRAME = pd.DataFrame({"size": X[:, 0], "town": TOWNS, "new": np.where(X[:, 1] > 0, "yes", "no")})
 
@@ -179,11 +175,6 @@ def test_models_without_a_fit_are_refused(tmp_path):
         save_model(sp.LADLasso(), tmp_path / "m.json")
 
 
-# ------------------------------------------------------------------------------------------------
-# Version 0.1.0
-# ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["lasso", "quantile", "huber", "reading"])
 def test_regressions_of_version_0_1_0_predict_as_before(name, tmp_path):
     """The predictions were written by ``steinpath predict`` of version 0.1.0."""
@@ -225,11 +216,6 @@ def test_classes_of_version_0_1_0_are_predicted_as_before(name, tmp_path):
     entries = json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
     rate = saved.estimator.error_rate_, saved.estimator.error_rate_stderr_
     assert rate == (entries["error_rate"], entries["error_rate_stderr"])
-
-
-# ------------------------------------------------------------------------------------------------
-# Prediction intervals
-# ------------------------------------------------------------------------------------------------
 
 
 def intervals_of(n=90, p=6, folds=3, seed=0, **options):
@@ -301,11 +287,6 @@ def test_intervals_too_large_for_a_file_are_left_out():
     assert intervals_to_json([single]) == [None]
 
 
-# ------------------------------------------------------------------------------------------------
-# Files that are no models
-# ------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def entries(tmp_path_factory):
     file = tmp_path_factory.mktemp("model") / "m.json"
@@ -332,13 +313,9 @@ def change(value, *path):
     [
         (change(..., "format"), "'format'"),
         (change(3, "version"), "newer"),
-        (change(True, "version"), "newer"),
         (change(..., "model", "coef"), "'coef'"),
         (change(..., "model", "coef", "größe"), "'coef'|'index'"),
         (change("2", "model", "coef", "größe"), "not a number"),
-        (change(True, "model", "coef", "größe"), "not a number"),
-        (change(10**400, "model", "coef", "größe"), "not a number"),
-        (change(None, "model", "attributes", "best_risk_"), "not a number"),
         (change(3, "model", "attributes", "stop_"), "not a string"),
         (change(0, "model", "attributes", "tuning_"), "unknown"),
         (change([1], "model", "parameters"), "not a mapping"),
@@ -349,9 +326,6 @@ def change(value, *path):
         (change([], "model", "estimators"), "too few entries"),
         (change("float16", "model", "dtype"), "dtype"),
         (change({}, "encoder", "columns"), "list"),
-        (change([{"name": "a"}], "encoder", "columns"), "kind"),
-        (change("", "target"), "target"),
-        (change(["a"], "steps"), "'steps'"),
         (change(-1, "model", "attributes", "best_risk_stderr_"), "out of range"),
         (change(10**6, "model", "attributes", "best_iter_"), "'best_iter_' is not valid"),
         (change(4, "model", "attributes", "best_index_"), "'best_index_' is not valid"),
@@ -366,16 +340,11 @@ def change(value, *path):
             "not for its estimator",
         ),
         (
-            change({"loss": "huber", "parameters": {"delta": -1}}, "model", "attributes", "loss_"),
-            "'loss_' is not valid",
-        ),
-        (
             change({"penalty": "lasso", "parameters": {}}, "model", "attributes", "penalty_"),
             "'penalty_' is not valid",
         ),
-        (change({"os": "system"}, "model", "parameters", "cv"), "not valid"),
     ],
-    ids=range(32),
+    ids=range(23),
 )
 def test_models_that_are_none(do, said, entries, tmp_path):
     changed = json.loads(entries)
@@ -412,18 +381,6 @@ def test_models_of_version_0_1_0_that_are_none(key, value, said, tmp_path):
     with pytest.raises(DataError, match=said) as caught:
         load_model(tmp_path / "bad.json")
     assert "is not a model" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"{", b"\x80\x04K.", b"[" * 10**6, b'{"intercept": NaN}', b"null"],
-    ids=range(6),
-)
-def test_files_that_are_no_models(content, tmp_path):
-    file = tmp_path / "bad.json"
-    file.write_bytes(content)
-    with pytest.raises(DataError, match="is not a model"):
-        load_model(file)
 
 
 def test_nothing_is_there_to_read(tmp_path):

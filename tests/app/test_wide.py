@@ -90,7 +90,7 @@ def test_the_report_lists_some_columns_and_coefficients(fitted):
     content = content_of(fitted)
     assert fitted.nonzeros == 4000
     assert len(content.coefficients) == len(content.columns) == 1000
-    effects = [abs(each.effect) for each in content.coefficients]
+    effects = [abs(effect) for *_, effect in content.coefficients]
     largest = sorted(np.abs(fitted.coefficients().effects).tolist(), reverse=True)[:1000]
     np.testing.assert_allclose(effects, largest, rtol=1e-12)
     page = render(content)

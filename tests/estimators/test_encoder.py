@@ -171,15 +171,20 @@ def test_identifiers():
         "user_id": np.arange(n) ** 2,
         "x": np.arange(n) / 2,
         "from seven": np.arange(7, n + 7),
+        "PAID": np.arange(n)[::-1],
+        "id": np.arange(n) // 2,
     }
     encoder = fit(data)
-    assert names(encoder) == ["x", "from seven"]
+    assert names(encoder) == ["x", "from seven", "PAID", "id"]
     assert encoder.notes_ == (
         "3 columns look like identifiers and were excluded (keep=['Unnamed: 0'], … keeps them): "
         "'Unnamed: 0', 'row', 'user_id'",
     )
     kept = fit(data, keep=["row", "user_id"])
-    assert names(kept) == ["row", "user_id", "x", "from seven"]
+    assert names(kept) == ["row", "user_id", "x", "from seven", "PAID", "id"]
+    for name in ("ID", "Customer ID", "PassengerId", "orderID", "key", "No.", "id_code"):
+        column = np.arange(n)[::-1] if name != "id_code" else [f"c{k}" for k in range(n)]
+        assert names(fit({name: column, "x": data["x"]})) == ["x"]
 
 
 def test_columns_of_numbers_but_for_a_few_values():

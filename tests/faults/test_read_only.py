@@ -10,7 +10,7 @@ import steinpath as sp
 from commands import call, write
 from steinpath.study import StudyError, run_study
 from steinpath.study import _runner as runner
-from studies import SIZES, TINY, part_files
+from studies import SIZES, TINY
 
 work = importlib.import_module("steinpath.app.cli.fit")
 QUICK = ["--target=price", "--iters=20", "--n-alphas=3"]
@@ -69,14 +69,3 @@ def test_what_was_found_is_shown_where_it_cannot_be_kept(tmp_path, monkeypatch, 
     if name != "model.json":
         assert sp.load_model("out/model.json")[-1].n_iter_ == 20
     assert not list(Path("out").rglob("*-partial"))
-
-
-def test_a_table_that_cannot_be_written_is_named(tmp_path):
-    file = tmp_path / "tiny" / "risk-n40-p20.csv"
-    file.mkdir(parents=True)
-    with pytest.raises(StudyError, match=f"^cannot write {file}: "):
-        run_study(TINY, tmp_path, SIZES)
-    assert len(part_files(tmp_path)) == 4
-    assert not list(tmp_path.rglob("*-partial"))
-    file.rmdir()
-    assert run_study(TINY, tmp_path, SIZES).summary

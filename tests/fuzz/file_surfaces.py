@@ -31,10 +31,6 @@ from steinpath.problem._losses import LOSSES
 from steinpath.problem._penalties import PENALTIES
 from steinpath.problem._scoring import CRITERIA
 
-# ------------------------------------------------------------------------------------------------
-# Files
-# ------------------------------------------------------------------------------------------------
-
 
 def files(case):
     """A file, read, encoded and predicted from; a model, written and read."""
@@ -228,10 +224,6 @@ def _decided(model, table):
     return np.asarray(decide(table.frame), float)
 
 
-# ------------------------------------------------------------------------------------------------
-# Commands
-# ------------------------------------------------------------------------------------------------
-
 WRONG_WORDS = (
     *("", " ", "nan", "inf", "-1", "0", "1e309", "1.5", "9" * 30, "0x10", "٣", "ünï", "\udcff"),
     *("[red]", "%s", "--", "-", "--target", "a" * 5000, "a\nb"),
@@ -377,10 +369,6 @@ def _changed(rng, folder, file):
     return DataFile(path, None, list(columns))
 
 
-# ------------------------------------------------------------------------------------------------
-# What a command promises
-# ------------------------------------------------------------------------------------------------
-
 CODES = (1, 2, 3)
 #: A number that is none, other than in quotation marks or as the name of a level.
 NO_NUMBER = re.compile(r"(?<![\w'\"=.-])-?(nan|inf|infinity)(?![\w'\".-])", re.IGNORECASE)
@@ -397,10 +385,7 @@ def _call(case, words):
 
     entry = sys.modules["steinpath.app.cli.entry"]
     said = entry._say
-    with (
-        warnings.catch_warnings(record=True) as caught,
-        mock.patch.object(entry, "_say", say),
-    ):
+    with warnings.catch_warnings(record=True) as caught, mock.patch.object(entry, "_say", say):
         warnings.simplefilter("always")
         result = CliRunner().invoke(steinpath.app.cli.main, words)
     error = result.exception

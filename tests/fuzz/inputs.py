@@ -229,11 +229,6 @@ def sample_weight(rng, y):
     return mostly(rng, good, bad, wrong=0.2)
 
 
-# ------------------------------------------------------------------------------------------------
-# Losses, penalties, algorithms
-# ------------------------------------------------------------------------------------------------
-
-
 def loss(rng):
     """A loss, sometimes with a parameter that is refused."""
     margin = one_of(rng, (sp.Hinge, sp.SquaredHinge, sp.Logistic))

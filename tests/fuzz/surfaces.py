@@ -32,11 +32,6 @@ class Case:
         return what
 
 
-# ------------------------------------------------------------------------------------------------
-# The functions
-# ------------------------------------------------------------------------------------------------
-
-
 def run(case, wild=0.3, weighted=0.15):
     """A path, whose fitted values and objective are those of its coefficients."""
     rng = case.rng

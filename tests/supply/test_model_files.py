@@ -219,14 +219,6 @@ def test_names_are_names(whole, tmp_path):
         assert sorted(path.name for path in tmp_path.iterdir()) == ["m.json"]
 
 
-def test_more_than_any_model_is_not_read(tmp_path, whole):
-    file = tmp_path / "m.json"
-    file.write_bytes(whole)
-    assert read_json(file, len(whole)) == json.loads(whole)
-    with pytest.raises(DataError, match="too large for a model"):
-        read_json(file, len(whole) - 1)
-
-
 def test_the_largest_model(tmp_path):
     """A file of nothing but its size is refused for that, under its name."""
     file = tmp_path / "m.json"

@@ -116,11 +116,6 @@ def test_scripts_of_the_report_make_no_markup_and_fetch_nothing():
         assert not banned.search(script.read_text(encoding="utf-8")), script.name
 
 
-# ------------------------------------------------------------------------------------------------
-# Dependencies
-# ------------------------------------------------------------------------------------------------
-
-
 def requirements():
     """All requirements, with where they are: the package's own extras are no requirements."""
     project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]

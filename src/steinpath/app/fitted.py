@@ -19,7 +19,6 @@ from steinpath._support.arrays import to_numpy
 from steinpath._support.cells import texts
 from steinpath._support.progress import begin
 from steinpath.app import FDR, LEVEL, MOST_FEATURES
-from steinpath.engine._path import Path
 from steinpath.estimators._base import PathEstimator
 from steinpath.estimators._encoder import TableEncoder
 from steinpath.inference._coefficient_intervals import CoefficientIntervals
@@ -61,8 +60,13 @@ class Fitted:
     """A fitted estimator, or a pipeline of a `TableEncoder` and an estimator.
 
     estimator, encoder: the steps, the encoder None if there is none
+    references: features of the first, most frequent level of each category
     models: the estimators that it consists of: one, or one for each of several classes
+    is_whole: whether none of their fits was interrupted
     main: that of them with the largest estimated risk, whose curves are shown; tuning: its search
+    risk: its risk estimate at the selected alpha; scored_by: the scoring loss in words
+    words: its loss and penalty, such as "LAD + lasso"; penalised: whether there is a penalty
+    nonzeros: number of features with a nonzero coefficient in any of the models
     classes: labels of the classes, empty for regression; labels: the class of each of `models`
     """
 
@@ -85,7 +89,18 @@ class Fitted:
             ) from error
         self.model, self.estimator = model, cast(Any, last)
         self.encoder = steps[0] if isinstance(steps[0], TableEncoder) else None
+        # after further steps, features are not those of the encoder
+        of_encoder = self.encoder if len(steps) < 3 else None
+        self.references = [] if of_encoder is None else of_encoder.reference_features_
         self.several = len(self.models) > 1
+        self.is_whole = all(one.stop_ != "interrupted" for one in self.models)
+        self.risk: Risk = self.tuning.risks[self.tuning.best[0]]
+        known, name = self.risk.criterion, self.risk.test_loss
+        self.scored_by = known.words if isinstance(known, Criterion) else f"scoring loss {name}"
+        self.words = f"{self.main.loss_.label} + {self.main.penalty_.label}"
+        self.penalised = not isinstance(self.main.penalty_, NoPenalty)
+        coef = np.atleast_2d(to_numpy(self.estimator.coef_))
+        self.nonzeros = int(np.count_nonzero(coef.any(axis=0)))
         labels = texts(to_numpy(self.estimator.classes_)) if is_classifier(last) else ()
         self.classes = [str(label) for label in labels]
         self.labels = self.classes if self.several else self.classes[1:]
@@ -103,27 +118,6 @@ class Fitted:
     def main_label(self) -> str:
         """The class of `main`."""
         return self.labels[self.models.index(self.main)]
-
-    @property
-    def risk(self) -> Risk:
-        """The risk estimate at the selected alpha of `main`."""
-        return self.tuning.risks[self.tuning.best[0]]
-
-    @property
-    def words(self) -> str:
-        """Name of the loss and the penalty, such as "LAD + lasso"."""
-        return f"{self.main.loss_.label} + {self.main.penalty_.label}"
-
-    @property
-    def penalised(self) -> bool:
-        """Whether there is a penalty."""
-        return not isinstance(self.main.penalty_, NoPenalty)
-
-    @property
-    def scored_by(self) -> str:
-        """The scoring loss in words."""
-        known, name = self.risk.criterion, self.risk.test_loss
-        return known.words if isinstance(known, Criterion) else f"scoring loss {name}"
 
     @property
     def estimate(self) -> tuple[float, float]:
@@ -163,11 +157,6 @@ class Fitted:
         why = _WHY[self.main.stop_].format(n_iter=n_iter)
         return f"Iterations ended at {self.main.n_iter_:,}: {why}."
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether the fit was not interrupted."""
-        return all(one.stop_ != "interrupted" for one in self.models)
-
     @cached_property
     def left_out_classes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows that all models held out, their classes, and decision values, one for each model."""
@@ -177,14 +166,6 @@ class Fitted:
         signs, values = (np.stack(part, axis=1) for part in zip(*pairs, strict=True))
         actual = signs.argmax(axis=1) if self.several else (signs[:, 0] > 0).astype(int)
         return rows, actual, values
-
-    @property
-    def references(self) -> list[int]:
-        """Features of the reference levels of categories, the first level of each."""
-        # after further steps, features are not those of the encoder
-        if self.encoder is None or len(self.model) > 2:
-            return []
-        return self.encoder.reference_features_
 
     @property
     def caption(self) -> str:
@@ -211,28 +192,13 @@ class Fitted:
         return Coefficients(names, relative[kept], (relative * scale)[kept], intercept)
 
     @property
-    def nonzeros(self) -> int:
-        """Number of features with a nonzero coefficient in any of the models."""
-        return int(np.count_nonzero(np.atleast_2d(to_numpy(self.estimator.coef_)).any(axis=0)))
-
-    @property
     def dependence(self) -> str:
         """How rows depend on each other: "groups", "time" or ""."""
         train, test = self.tuning.chosen.splits.train, self.tuning.chosen.splits.test > 0
         last = len(train) - 1 - train[::-1].argmax(axis=0)
         if np.all(last < test.argmax(axis=0)):  # predicted from earlier rows only
             return "time"
-        return "groups" if self.tuning.context.options.groups is not None else ""
-
-
-def count_nonzeros(path: Path) -> np.ndarray:
-    """Return the number of nonzero coefficients of each iterate."""
-    return np.array([np.count_nonzero(b) for b in to_numpy(path.coef)])
-
-
-# ------------------------------------------------------------------------------------------------
-# Several models
-# ------------------------------------------------------------------------------------------------
+        return "" if self.tuning.context.options.groups is None else "groups"
 
 
 @dataclass(frozen=True)
@@ -257,9 +223,9 @@ def contender(fitted: Fitted) -> tuple[Ranked, ChosenRisk]:
     main, nothing = fitted.main, np.zeros((0, 0))
     # compared by their losses, without the coefficients of out-of-fold models
     chosen = replace(fitted.chosen, models=LeftOutModels(nothing, np.zeros(0), nothing))
-    names = main.loss_.label, main.penalty_.label, main.alpha_, main.best_iter_
-    size = fitted.nonzeros, chosen.value, chosen.stderr
-    return Ranked(*names, *size, still_falls=fitted.tuning.still_falls), chosen
+    selected = main.loss_.label, main.penalty_.label, main.alpha_, main.best_iter_, fitted.nonzeros
+    falls = fitted.tuning.still_falls
+    return Ranked(*selected, chosen.value, chosen.stderr, still_falls=falls), chosen
 
 
 def rank(contenders: Sequence[tuple[Ranked, ChosenRisk]]) -> list[Ranked]:
@@ -283,11 +249,6 @@ def _on_the_same_rows(*both: ChosenRisk) -> list[ChosenRisk]:
     rows, *places = np.intersect1d(both[0].rows, both[1].rows, return_indices=True)
     pairs = zip(both, places, strict=True)
     return [one.with_losses(rows, one.predictions[at], one.losses[at]) for one, at in pairs]
-
-
-# ------------------------------------------------------------------------------------------------
-# Confidence intervals for the coefficients
-# ------------------------------------------------------------------------------------------------
 
 
 class Interval(NamedTuple):
@@ -320,7 +281,6 @@ class FitIntervals:
 
     found: CoefficientIntervals
     rows: tuple[Interval, ...]
-    n_iter: int
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
     assumptions: str
@@ -330,21 +290,17 @@ class FitIntervals:
     @property
     def by_evidence(self) -> list[Interval]:
         """The intervals, smallest p-values first."""
-
-        def evidence(row: Interval) -> float:
-            if not row.stderr:  # of a target without noise
-                return math.inf if row.estimate else 0.0
-            return abs(row.estimate) / row.stderr
-
-        return sorted(self.rows, key=evidence, reverse=True)
+        # very small ones are all 0; without noise, so are standard errors
+        return sorted(
+            self.rows, key=lambda row: (row.pvalue, -abs(row.estimate) / (row.stderr or 1))
+        )
 
 
 def fit_intervals(fitted: Fitted) -> FitIntervals:
-    """Return confidence intervals for the coefficients of a regression.
+    """Return `coef_intervals` of a regression without the most frequent levels of categories.
 
-    They are `coef_intervals` of the estimator without the most frequent level of each category. If
-    each interval requires a regression on all other features, only the largest coefficients have
-    one.
+    If each interval requires a regression on all other features, only the largest coefficients
+    have one.
     """
     begin("computing confidence intervals", 0)
     model, names, references = fitted.main, fitted.feature_names, fitted.references
@@ -356,9 +312,9 @@ def fit_intervals(fitted: Fitted) -> FitIntervals:
         order = np.lexsort((-on_path[kept], -effects[kept]))
         wanted = np.sort(kept[order[:MOST_FEATURES]])
     found = model.coef_intervals(wanted, LEVEL, without=references, names=names)
-    columns = [found.estimate, found.stderr, found.lower, found.upper, found.pvalue]
-    columns += [found.significant(FDR, len(kept)), scale[wanted]]
-    rows = zip([names[j] for j in wanted], *(column.tolist() for column in columns), strict=True)
+    features, *numbers = found.to_dict().values()
+    numbers += [found.significant(FDR, len(kept)), scale[wanted]]
+    rows = zip(features, *(column.tolist() for column in numbers), strict=True)
     warnings, notes = list(found.warnings), [fitted.caption] if references else []
     if fitted.dependence == "time":
         warnings.append(
@@ -377,7 +333,6 @@ def fit_intervals(fitted: Fitted) -> FitIntervals:
     return FitIntervals(
         found=found,
         rows=tuple(Interval(*row) for row in rows),
-        n_iter=model.n_iter_,
         warnings=tuple(warnings),
         notes=tuple(notes),
         assumptions=(

@@ -29,15 +29,6 @@ from steinpath.estimators._encoder import MOST_SUMMARIES, TableEncoder
 _COLUMNS_AT_ONCE = 8
 
 
-class FolderData(NamedTuple):
-    """The fitted encoder, its features as they are, the target, and the places of rows."""
-
-    encoder: TableEncoder
-    design: DistributedDesign
-    roles: Roles
-    place: Callable[[int], str]
-
-
 def encode_folder(
     folder: ParquetFolder,
     encoder: TableEncoder,
@@ -45,8 +36,11 @@ def encode_folder(
     target: str,
     group: str | None = None,
     task: str | None = None,
-) -> FolderData:
-    """Fit the encoder to all files as one table, on a cluster whose workers can read them."""
+) -> tuple[DistributedDesign, Roles, Callable[[int], str]]:
+    """Fit the encoder to all files as one table, on a cluster whose workers can read them.
+
+    Returns its features as they are, the target and the groups, and the places of rows.
+    """
     named = (*encoder.categories, *encoder.drop, *encoder.keep)
     check_roles(folder.names, target, group, None, *named)
     used = [target] if group is None else [target, group]
@@ -61,7 +55,7 @@ def encode_folder(
     names = [name for name in folder.names if name not in used]
     with placed(table.place):
         encoder.fit_facts(names, files.facts(names, encoder))
-        return FolderData(encoder, files.design(encoder), roles, table.place)
+        return files.design(encoder), roles, table.place
 
 
 class _Files:

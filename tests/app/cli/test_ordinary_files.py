@@ -237,31 +237,7 @@ def test_a_target_of_few_numbers_is_noted(tmp_path):
         assert not found["notes"]
 
 
-# ------------------------------------------------------------------------------------------------
-# Identifiers
-# ------------------------------------------------------------------------------------------------
-
 SHUFFLED = np.random.default_rng(1).permutation(N)
-
-
-@pytest.mark.parametrize(
-    ("values", "excluded", "names"),
-    [
-        (np.arange(N), True, ("row", "anything")),
-        (SHUFFLED, True, ("ID", "Customer ID", "PassengerId", "orderID", "key", "No.")),
-        (SHUFFLED * 7 + 1000, True, ("customer_id",)),
-        ([f"c{k}" for k in SHUFFLED], True, ("id_code",)),
-        (SHUFFLED, False, ("shuffled", "width", "amount paid", "PAID")),
-        (np.arange(N) * 2, False, ("time",)),
-        (np.arange(N) + 1960, False, ("year",)),
-        (SHUFFLED // 2, False, ("id",)),
-        (SHUFFLED / 8, False, ("id",)),
-    ],
-)
-def test_identifiers_are_excluded(values, excluded, names):
-    for name in names:
-        encoder = sp.TableEncoder().fit(written(rows()).assign(**{name: values}))
-        assert (name in [column.name for column in encoder.columns_]) == (not excluded)
 
 
 def test_several_identifiers_are_one_note(tmp_path):

@@ -108,11 +108,6 @@ def test_models_of_python(tmp_path):
     assert call("predict", model, write(tmp_path, table=table.assign(y=y, price="x"))).stderr == ""
 
 
-# ------------------------------------------------------------------------------------------------
-# Intervals
-# ------------------------------------------------------------------------------------------------
-
-
 def test_intervals_are_columns_after_the_predictions(model, tmp_path):
     new = houses(200, seed=1)
     file = write(tmp_path, "new.csv", new)

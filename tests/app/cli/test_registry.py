@@ -115,30 +115,6 @@ def test_the_command_has_options_for_them(command, defined):
     assert "'--tau'" in refused(command, "x.csv", "--target", "y", "--tau", "1", code=2)
 
 
-def test_the_options_are_gone_afterwards():
-    assert "expectile" not in call("fit", "--help").stdout
-    assert "--tau" in refused("fit", "x.csv", "--target", "y", "--tau", "0.5", code=2)
-
-
-def test_estimators_know_the_names(defined):
-    loss, penalty, _ = defined
-    X, y = sp.simulate.paper_model(5).sample(60, rng=0)
-    small = {"alpha": 0.05, "n_iter": 30, "select": "last", "method": None, "tol": 10.0}
-    named = sp.PathRegressor(loss="expectile", penalty="bounded_lasso", **small).fit(X, y)
-    own = sp.PathRegressor(loss=loss(), penalty=penalty, **small).fit(X, y)
-    np.testing.assert_array_equal(named.coef_, own.coef_)
-
-
-def test_risks_are_of_the_matched_test_loss(defined):
-    loss, _, test_loss = defined
-    assert resolve_test_loss(None, loss(0.8)) == test_loss(0.8)
-    assert resolve_test_loss("asymmetric", sp.LAD()) == test_loss(0.5)
-    X, y = sp.simulate.paper_model(5).sample(60, rng=0)
-    risk = sp.estimate_risk(sp.run(X, y, loss(0.8), sp.Lasso(0.1), n_iter=10))
-    assert risk.test_loss == "asymmetric"
-    assert risk.train[0] == pytest.approx(2 * loss(0.8).rho(y).mean())
-
-
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_model_files_and_reports_have_their_names(defined, tmp_path):
     file, out = write(tmp_path), tmp_path / "o"
@@ -163,11 +139,6 @@ def test_model_files_and_reports_have_their_names(defined, tmp_path):
     other = ("--loss", "lad", "--test-loss", "asymmetric", "--tau", 0.9)
     said = call("fit", file, "--target", "price", "--out", out, *other, *small).stdout
     assert "expected asymmetric error at 0.9" in said
-
-
-# ------------------------------------------------------------------------------------------------
-# The registry itself
-# ------------------------------------------------------------------------------------------------
 
 
 def test_internal_classes_are_not_registered():

@@ -461,11 +461,3 @@ def test_page_can_be_read_without_a_script(browser, tmp_path):
     text = json.dumps(root, ensure_ascii=False)
     assert "requires JavaScript" in text
     assert plus_minus(CHARTS.risk[CHARTS.chosen[0]][CHARTS.chosen[1]], 0.08) in text
-
-
-def test_fit_to_real_data_is_shown(show):
-    content = samples.fitted()
-    page = show(content)
-    row, at = content.charts.chosen
-    assert_panel_shows(page, content.charts, row, at)
-    assert content.facts[0][1] in page.text(".facts")

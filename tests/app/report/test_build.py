@@ -60,11 +60,6 @@ def text_of(page):
     return re.sub(r"<(style|script).*?</\1>|<[^>]*>", "", page, flags=re.S)
 
 
-# ------------------------------------------------------------------------------------------------
-# Content
-# ------------------------------------------------------------------------------------------------
-
-
 def test_content_is_what_was_found():
     fitted = Fitted(regression(n_iter=50, n_alphas=5, random_state=3))
     main = fitted.main
@@ -80,7 +75,7 @@ def test_content_is_what_was_found():
     assert estimate in content.verdict
     assert dict(content.facts)["nonzero coefficients"] == f"{fitted.nonzeros} of 4"
     assert len(content.coefficients) == fitted.nonzeros
-    effects = [abs(c.effect) for c in content.coefficients]
+    effects = [abs(effect) for *_, effect in content.coefficients]
     assert effects == sorted(effects, reverse=True)
     charts = content.charts
     k, shown = charts.chosen
@@ -92,7 +87,7 @@ def test_content_is_what_was_found():
     assert charts.alphas == sorted(charts.alphas, reverse=True)
     assert charts.nonzeros[k][shown] == fitted.nonzeros
     assert ("seed", "3") in content.provenance
-    assert content.notes == ("a",)
+    assert content.notes == ["a"]
     assert content.command == "steinpath fit f.csv"
 
 
@@ -248,11 +243,6 @@ def test_the_report_does_not_assume_what_the_splits_do_not(cv, grouped, said, as
 def test_the_same_fit_has_the_same_page():
     first, second = (render(content_of(regression())) for _ in range(2))
     assert first == second
-
-
-# ------------------------------------------------------------------------------------------------
-# sp.report
-# ------------------------------------------------------------------------------------------------
 
 
 def test_a_report_in_python_names_no_option_of_the_command(tmp_path):

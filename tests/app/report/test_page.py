@@ -15,7 +15,7 @@ from samples import replace
 from steinpath._support.charts import BLUE, ORANGE, SKY
 from steinpath.app.fitted import Ranked
 from steinpath.app.report import build
-from steinpath.app.report.build import Coefficient, Scale, figure, plus_minus, render, short
+from steinpath.app.report.build import Scale, figure, plus_minus, render, short
 from steinpath.estimators._encoder import ColumnSummary
 from steinpath.risk._evidence import Diagnostic
 
@@ -76,7 +76,7 @@ def evil():
         checks=(Diagnostic(EVIL, 2.0, 1.0, WORSE),),
         columns=(ColumnSummary(EVIL, WORSE, EVIL, 0, 1),),
         notes=(WORSE,),
-        coefficients=(Coefficient(EVIL, 1.0, 1.0), Coefficient(WORSE, 1.0, -1.0)),
+        coefficients=((EVIL, 1.0, 1.0), (WORSE, 1.0, -1.0)),
         ranking=(Ranked(EVIL, WORSE, 1.0, 1, 1, 1.0, 0.1, 0.0, 0.0),),
         charts=charts,
         intervals=samples.intervals((EVIL, WORSE, EVIL), warnings=(EVIL,), notes=(WORSE,)),
@@ -144,8 +144,9 @@ def test_chart_data_are_json_and_harmless():
         chosen=(0, 2),
     )
     found, text = chart_data(samples.tiny(charts=charts, coefficients=()))
-    assert not set(text) & set("<>&\u2028\u2029")
-    assert found["names"] == [WORSE]
+    assert text.isascii()
+    assert not set(text) & set("<>&")
+    assert found["coefficient_names"] == [WORSE]
     assert found["stderr"] == [[None, None, 1.0]]
     assert found["risk"] == [[0.33333, 123460.0, None]]
 
@@ -234,16 +235,6 @@ def test_warnings_come_first():
     assert Reader(render(samples.tiny())).texts["warnings"] == "No warnings: every check passed."
 
 
-def test_hostile_text_stays_text():
-    reader = Reader(render(evil()))
-    assert reader.tags.count("script") == 2
-    assert "img" not in reader.tags
-    assert reader.texts["command"] == EVIL
-    for name in ("model", "trust", "columns", "ranking", "panel", "warnings"):
-        assert EVIL in reader.texts[name]
-        assert WORSE in reader.texts[name]
-
-
 def test_checks_say_what_they_mean_where_they_do():
     rest = {"value": 1.0, "threshold": 2.0, "message": "loud words"}
     checks = (
@@ -290,7 +281,7 @@ def test_levels_are_explained_if_there_are_any():
 
 
 def test_long_tables_are_folded():
-    many = tuple(Coefficient(f"c{j}", 1.0, 1.0) for j in range(16))
+    many = tuple((f"c{j}", 1.0, 1.0) for j in range(16))
     assert render(samples.tiny(coefficients=many)).count("<details>") == 1
     assert render(samples.tiny(coefficients=many[:15])).count("<details>") == 0
     text = Reader(render(samples.crowded())).texts["columns"]
@@ -336,11 +327,6 @@ def test_colours_are_those_of_the_plots():
         assert f"--{name}: {colour};" in page
         assert f"var(--{name})" in own
         assert colour.lower() not in own.lower()
-
-
-# ------------------------------------------------------------------------------------------------
-# Accessibility and print
-# ------------------------------------------------------------------------------------------------
 
 
 def test_headings_are_in_order(case):

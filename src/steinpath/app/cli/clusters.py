@@ -27,9 +27,8 @@ def wants_cluster(path: Path, options: dict[str, Any]) -> bool:
     if not path.is_dir():
         raise click.UsageError(f"--{given[0]} requires a folder of Parquet files, got {path}")
     if options["time"] is not None:
-        raise click.UsageError(
-            f"--time cannot be used with --{given[0]}, since rows are not sorted across files"
-        )
+        why = "since rows are not sorted across files"
+        raise click.UsageError(f"--time cannot be used with --{given[0]}, {why}")
     return True
 
 
@@ -38,13 +37,13 @@ def cluster(workers: int | None, address: str | None) -> Iterator[Any]:
     """Start processes on this machine, or connect to a scheduler; yield a `distributed.Client`."""
     from steinpath.study import StudyError, connected
 
-    started = connected(
-        str(workers or address),
-        memory_limit=_SHARE_OF_MEMORY / (workers or 1),
-        silence_logs=CRITICAL,
-    )
+    share = _SHARE_OF_MEMORY / (workers or 1)
+    started = connected(str(workers or address), memory_limit=share, silence_logs=CRITICAL)
     with ExitStack() as stack:
-        stack.enter_context(_quiet_interruptions())
+        # no messages about tasks that nobody awaits after Ctrl-C
+        logger = getLogger("asyncio")
+        stack.callback(logger.setLevel, logger.level)
+        logger.setLevel(CRITICAL + 1)
         # processes inherit how signals are handled: workers ignore Ctrl-C, and the command ends
         # them; the command itself ignores it only while they start
         ctrl_c = signal.SIG_IGN if workers else signal.getsignal(signal.SIGINT)
@@ -54,15 +53,3 @@ def cluster(workers: int | None, address: str | None) -> Iterator[Any]:
         except StudyError as error:
             raise click.ClickException(str(error)) from error
         yield client
-
-
-@contextmanager
-def _quiet_interruptions() -> Iterator[None]:
-    """Silence messages about tasks that nobody awaits after Ctrl-C."""
-    logger = getLogger("asyncio")
-    before = logger.level
-    logger.setLevel(CRITICAL + 1)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)

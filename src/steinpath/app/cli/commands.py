@@ -67,19 +67,14 @@ def number(low: int, default: int | None = None, high: int | None = None) -> dic
 
 def iterations(low: int, default: int | None = None, high: int | None = None) -> dict[str, Any]:
     """Return the settings of ``--n-iter``."""
-    return number(low, default, high) | {"cls": RenamedOption, "former": "--iters"}
+    return number(low, default, high) | {"cls": _Iterations}
 
 
-class RenamedOption(click.Option):
-    """An option that is still accepted under its former, deprecated name, which is not shown."""
-
-    def __init__(self, *args: Any, former: str, **settings: Any):
-        super().__init__(*args, **settings)
-        self.former = former
+class _Iterations(click.Option):
+    """``--n-iter``, which is still accepted under its former name; that is not shown."""
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
-        shown = self.opts
-        self.opts = [*shown, self.former]
+        shown, self.opts = self.opts, [*self.opts, "--iters"]
         super().add_to_parser(parser, ctx)
         self.opts = shown
 
@@ -104,19 +99,14 @@ class Finite(click.FloatRange):
         return number
 
 
-# ------------------------------------------------------------------------------------------------
-# Losses, penalties and scoring losses
-# ------------------------------------------------------------------------------------------------
-
-
 def usable_names(registry: Mapping[str, type]) -> list[str]:
     """Return the losses or penalties whose arguments, except `lam`, all have defaults."""
-    arguments = {name: inspect.signature(registry[name]).parameters.values() for name in registry}
-    return [
-        name
-        for name, own in arguments.items()
-        if all(x.default is not x.empty or x.name == "lam" for x in own)
-    ]
+
+    def usable(kind: type) -> bool:
+        arguments = inspect.signature(kind).parameters.values()
+        return all(each.default is not each.empty or each.name == "lam" for each in arguments)
+
+    return [name for name, kind in registry.items() if usable(kind)]
 
 
 def parameter_specs() -> dict[str, ParameterSpec]:
@@ -126,8 +116,8 @@ def parameter_specs() -> dict[str, ParameterSpec]:
     """
     specs: dict[str, ParameterSpec] = {}
     for registry in (LOSSES, PENALTIES, CRITERIA):
-        for name in usable_names(registry):
-            if (spec := registry[name].parameter_spec) is not None:
+        for spec in (registry[name].parameter_spec for name in usable_names(registry)):
+            if spec is not None:
                 specs[spec.name] = _widest(specs.get(spec.name, spec), spec)
     return specs
 
@@ -179,10 +169,6 @@ def _model_options(
     return kinds, [*shapes, click.Option(["--test-loss"], type=Name(test_losses), help=default)]
 
 
-# ------------------------------------------------------------------------------------------------
-# How files are read
-# ------------------------------------------------------------------------------------------------
-
 #: Options that state how texts are read.
 with_reading = declared(
     r"""
@@ -211,10 +197,6 @@ def read_format(options: dict[str, Any], stored: FileFormat = DEFAULT_FORMAT) ->
         raise click.UsageError(in_options(error)) from None
 
 
-# ------------------------------------------------------------------------------------------------
-# Messages
-# ------------------------------------------------------------------------------------------------
-
 # Options for parameters in remedies, where they are not "--parameter value".
 _OPTIONS = {"cv": "--time COLUMN", "groups": "--group COLUMN", "missing": "--impute"}
 _OPTIONS |= {"workers": "--workers N"}
@@ -233,19 +215,14 @@ def option(remedy: Remedy) -> str:
     if name in _NAMED:
         return f"{flag} {value!r:.60}"
     text = f"{value:g}" if isinstance(value, float) else str(value)
-    quoted = f'"{text}"' if " " in text or text == "'" else text
-    return f"{flag} {quoted}"
+    return f'{flag} "{text}"' if " " in text or text == "'" else f"{flag} {text}"
 
 
 def in_options(error: DataError) -> str:
     """Return the message of an error in the words of the command."""
-    place = getattr(error, "place", None)
-    return worded(error.message, option) if place is None else worded(error.message, option, place)
+    place = {"place": error.place} if hasattr(error, "place") else {}
+    return worded(error.message, option, **place)
 
-
-# ------------------------------------------------------------------------------------------------
-# Commands
-# ------------------------------------------------------------------------------------------------
 
 _with_data = declared(
     """

@@ -61,21 +61,18 @@ class Display:
         return step
 
     def __enter__(self) -> Display:
-        self._token = listener.set(self.begin)
-        self._signals = ExitStack()
+        self._exit = ExitStack()
         before = signal.getsignal(signal.SIGINT)
         self._stop = before if callable(before) else signal.default_int_handler
         for number in (signal.SIGINT, signal.SIGTERM):
-            self._signals.enter_context(handling(number, self._interrupt))
+            self._exit.enter_context(handling(number, self._interrupt))
+        self._exit.callback(listener.reset, listener.set(self.begin))
         if not self._bars.disable:  # rich before 14 prints a line for disabled bars, too
-            self._bars.start()
+            self._exit.enter_context(self._bars)
         return self
 
     def __exit__(self, *error: object) -> None:
-        if not self._bars.disable:
-            self._bars.stop()
-        listener.reset(self._token)
-        self._signals.close()
+        self._exit.close()
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         if self.enough or not self._begun:
@@ -219,16 +216,16 @@ def _print_ranks(console: Console, result: Result) -> None:
 def _print_rest(console: Console, result: Result) -> None:
     """Print the intervals, the number of iterations and the notes."""
     if result.intervals is not None:
-        _print_intervals(console, result.intervals)
+        _print_intervals(console, result.intervals, result.fitted.main.n_iter_)
     say(console, result.fitted.ended("--n-iter"))
     for note in result.notes:
         say(console, f"Note: {note}.")
 
 
-def _print_intervals(console: Console, intervals: FitIntervals) -> None:
+def _print_intervals(console: Console, intervals: FitIntervals, n_iter: int) -> None:
     """Print the intervals with the smallest p-values, and their assumptions."""
     what, at = f"{LEVEL:.0%} confidence intervals for the coefficients", intervals.found.t
-    say(console, f"{what}, from iteration {at} of {intervals.n_iter}:")
+    say(console, f"{what}, from iteration {at} of {n_iter}:")
     head, rows = ("feature", "estimate", "std. error", "lower", "upper", "p-value", ""), []
     for row in intervals.by_evidence[:_SHOWN_INTERVALS]:
         cells = [to_digits_of(value, row.stderr) for value in row[1:5]]

@@ -13,22 +13,11 @@ import click
 from steinpath.app.cli.commands import FLAG, declared, iterations, number, simulated
 
 
-def _checked_extension(ctx: click.Context, param: click.Parameter, file: str | None) -> str | None:
-    if file is not None:
-        from steinpath.plots import check_ending
-
-        try:
-            check_ending(file)
-        except ValueError as error:
-            raise click.BadParameter(str(error)) from None
-    return file
-
-
 @click.command()
 @simulated(n=number(2, 600), p=number(1, 300), n_iter=iterations(1, 200))
 @declared(
     "--plot  Save a plot to this file (.png, .pdf or .svg).",
-    plot={"type": click.Path(dir_okay=False, writable=True), "callback": _checked_extension},
+    plot={"type": click.Path(dir_okay=False, writable=True)},
 )
 def demo(n: int, p: int, n_iter: int, seed: int, plot: str | None) -> None:
     """Compare estimated and true risk on simulated data."""
@@ -36,7 +25,14 @@ def demo(n: int, p: int, n_iter: int, seed: int, plot: str | None) -> None:
 
     from steinpath._support.printing import with_error
     from steinpath.app.cli.console import make_console, print_table, print_warnings, say
+    from steinpath.app.cli.outputs import drawing
+    from steinpath.plots import check_ending, plot_risk, save
 
+    if plot:
+        try:
+            check_ending(plot)
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="'--plot'") from None
     console = make_console()
     console.print(f"LAD–lasso, Student-t₂ noise, n={n}, p={p}, {n_iter} iterations, seed {seed}")
     path, risk, truth = lad_lasso_demo(n, p, n_iter, seed)
@@ -57,9 +53,6 @@ def demo(n: int, p: int, n_iter: int, seed: int, plot: str | None) -> None:
     )
     print_warnings(console, map(str, risk.warnings))
     if plot:
-        from steinpath.app.cli.outputs import drawing
-        from steinpath.plots import plot_risk, save
-
         with drawing():
             save(plot_risk(risk, true_risk=truth), plot)
         say(console, f"Plot saved to {plot}")

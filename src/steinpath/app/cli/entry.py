@@ -17,14 +17,9 @@ import click
 
 from steinpath._support.printing import printable
 
-#: Runtime error: a file could not be written, or the algorithm diverged.
-FAILED = 1
-#: Wrong command line (as in click).
-MISUSED = 2
-#: The data cannot be used.
-UNUSABLE = 3
-#: Stopped by Ctrl-C; finished results were written.
-INTERRUPTED = 130
+#: Exit codes: runtime error, wrong command line (as in click), unusable data, and Ctrl-C, after
+#: which finished results are written.
+FAILED, MISUSED, UNUSABLE, INTERRUPTED = 1, 2, 3, 130
 
 #: Commands, with the modules that define them and the first sentence of their help. Modules are
 #: imported when their command is used, so that `steinpath --help` takes no time.

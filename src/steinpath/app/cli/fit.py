@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Sequence
 from itertools import chain, product
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
 import click
@@ -89,8 +89,7 @@ class _Data(NamedTuple):
     """The features and the target of a file, and what was done to get them."""
 
     encoder: TableEncoder
-    #: The features: an array, or a design of rows on a cluster.
-    X: Any
+    X: Any  # an array, or a design of rows on a cluster
     roles: Roles
     columns: list[str]
     format: FileFormat
@@ -131,7 +130,8 @@ def _work(
     notes = [worded(note, option, data.place) for note in data.notes]
     warned = {*fitted.estimator.warnings_, *(intervals.warnings if intervals else ())}
     # warnings of models that were not selected are not shown
-    notes += [worded(text, option) for text, _ in captured if text not in warned and not compare]
+    if not compare:
+        notes += [worded(text, option) for text, _ in captured if text not in warned]
     notes += _remarks(fitted, ranking)
     if enough:
         notes.append(_cut_short(fitted, len(ranking), len(pairs)))
@@ -170,10 +170,8 @@ def _data(ctx: click.Context, display: Display, options: dict[str, Any], task: s
     source: Any = open_folder(path, how) if on_cluster else read_table(path, how, labels)
     columns = list(source.names if on_cluster else source.frame.column_names)
     if target is None:
-        known = ", ".join([*map(repr, columns)][-20:])
-        raise click.UsageError(
-            f"use --target to name the column to predict; the columns are {known}"
-        )
+        known = "the columns are " + ", ".join([*map(repr, columns)][-20:])
+        raise click.UsageError(f"use --target to name the column to predict; {known}")
     how, notes = (how, ()) if on_cluster else (source.format, source.notes)
     named = {name: options[name] for name in ("drop", "categories", "keep")}
     given: dict[str, Any] = {"missing": "impute" if options["impute"] else "error"}
@@ -186,7 +184,7 @@ def _data(ctx: click.Context, display: Display, options: dict[str, Any], task: s
 
         # open until all files are written: the report needs residuals from the workers
         client = ctx.with_resource(cluster(options["workers"], options["cluster"]))
-        encoder, X, roles, place = encode_folder(source, encoder, client, target, group, task)
+        X, roles, place = encode_folder(source, encoder, client, target, group, task)
     else:
         with placed(source.place):
             check_roles(columns, target, group, time, *chain(*named.values()))
@@ -195,10 +193,8 @@ def _data(ctx: click.Context, display: Display, options: dict[str, Any], task: s
         with placed(place := table.place):
             features = table.frame.drop_columns(list(roles.summaries))
             X = encoder.fit_transform(features, rows=roles.rows)
-    if len(roles.y) < _FEWEST_ROWS:
-        raise DataError(
-            f"there are {len(roles.y)} rows with a target; at least {_FEWEST_ROWS} are needed"
-        )
+    if (n := len(roles.y)) < _FEWEST_ROWS:
+        raise DataError(f"there are {n} rows with a target; at least {_FEWEST_ROWS} are needed")
     cv = None if roles.times is None else time_splits(roles.times, options["gap"] or 0)
     if roles.task == "classification":
         _check_classes(roles, cv, options)
@@ -255,12 +251,12 @@ def _fit(
 
 def _test_loss(name: str | None, loss: str, y: np.ndarray, options: dict[str, Any]) -> Any:
     """Return the scoring loss, with its own parameter if the command line has one."""
-    spec = None if name is None else CRITERIA[name].parameter_spec
-    own = LOSSES[loss].parameter_spec
-    if name is None or spec is None or (own is not None and own.name == spec.name):
-        return name  # the training loss has that parameter, too
-    value = options[spec.name]
-    return name if value is None else CRITERIA[name](spec.in_units(value, robust_spread(y)))
+    if name is None:
+        return None
+    spec, own = CRITERIA[name].parameter_spec, LOSSES[loss].parameter_spec
+    if spec is None or options[spec.name] is None or (own and own.name == spec.name):
+        return name  # the training loss may have that parameter, too
+    return CRITERIA[name](spec.in_units(options[spec.name], robust_spread(y)))
 
 
 def _compare(
@@ -330,11 +326,9 @@ def _remarks(fitted: Fitted, ranking: Sequence[Ranked]) -> list[str]:
         )
     if fitted.risk.audit is not None:
         repair = float(fitted.risk.audit.repair[tuning.best_iter])
+        did = f"{'raised' if repair > 0 else 'lowered'} the estimated risk by {abs(repair):.2g}"
         if abs(repair) > tuning.naive_risk_stderr / 4:
-            notes.append(
-                f"the bias correction of the audit "
-                f"{'raised' if repair > 0 else 'lowered'} the estimated risk by {abs(repair):.2g}"
-            )
+            notes.append(f"the bias correction of the audit {did}")
     return notes
 
 
@@ -352,12 +346,9 @@ def _cut_short(fitted: Fitted, ranked: int, total: int) -> str:
 
 def _check_writable(folder: Path) -> None:
     """Refuse a folder that is not writable, before any work is done."""
-    trial = folder / f".{os.getpid()}.steinpath-trial"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        trial.touch()
-        trial.unlink()
+        TemporaryFile(dir=folder).close()
     except OSError as error:
-        raise click.ClickException(
-            f"cannot write to {folder}: {error.strerror}; use --out to name another folder"
-        ) from None
+        said = f"cannot write to {folder}: {error.strerror}; use --out to name another folder"
+        raise click.ClickException(said) from None

@@ -18,7 +18,7 @@ from steinpath._support.files import as_csv, write_text
 from steinpath._support.messages import worded
 from steinpath.app import FDR, LEVEL
 from steinpath.app.cli.commands import option
-from steinpath.app.fitted import FitIntervals, Fitted, count_nonzeros
+from steinpath.app.fitted import FitIntervals, Fitted
 from steinpath.app.models import save_model_file
 from steinpath.app.report.build import Result, build_content, finite, render
 from steinpath.app.tables import FileFormat
@@ -148,7 +148,8 @@ def _risk_rows(fitted: Fitted) -> Iterator[dict[str, Any]]:
     for label, model in zip(fitted.labels or [""], fitted.models, strict=True):
         of_class = {"class": label} if fitted.several else {}
         for alpha, risk in zip(to_numpy(model.alphas_), model.tuning_.risks, strict=True):
-            columns = risk.values, risk.stderr, risk.train, count_nonzeros(risk.path)
+            nonzeros = np.count_nonzero(to_numpy(risk.path.coef), axis=1)
+            columns = risk.values, risk.stderr, risk.train, nonzeros
             rows = zip(*(to_numpy(column).tolist() for column in columns), strict=True)
             for t, row in enumerate(rows):
                 numbers = dict(zip(("risk", "stderr", "train", "nonzeros"), row, strict=True))

@@ -38,18 +38,16 @@ def run_predict(
         raise click.UsageError(f"--out must name a file, got {out!r}")
     saved = load_model_file(model)
     if not isinstance(saved.model, Pipeline):
-        raise DataError(
-            f"{model} has no TableEncoder, so it cannot predict from a file; use Python"
-        )
+        said = "has no TableEncoder, so it cannot predict from a file; use Python"
+        raise DataError(f"{model} {said}")
     encoder, estimator = saved.model
     names = ["prediction"]
     if hasattr(estimator, "predict_proba"):
         names += [f"probability of {label}" for label in texts(estimator.classes_)]
     names += [] if interval is None else ["lower", "upper"]
     if clash := [name for name in keep if name in names]:
-        raise click.UsageError(
-            f"--keep {clash[0]!r}: the output has a column of that name; rename the column of FILE"
-        )
+        said = "the output has a column of that name; rename the column of FILE"
+        raise click.UsageError(f"--keep {clash[0]!r}: {said}")
     keep = tuple(dict.fromkeys(keep))
     how = read_format(reading, FileFormat.from_json(saved.format))
     encoder.set_params(**how.of_cells)

@@ -12,30 +12,19 @@ from steinpath.app.cli.commands import FLAG, declared, iterations, number
 if TYPE_CHECKING:
     from rich.console import Console
 
-    _TextType = click.ParamType[str]
-else:  # not generic before click 8.4
-    _TextType = click.ParamType
 
+def _check_name(ctx: click.Context, param: click.Parameter, name: str) -> str:
+    """Refuse what is neither a study nor "all" or "list"."""
+    from steinpath.study import STUDIES
 
-class _StudyName(_TextType):
-    """Name of a study, "all" or "list". Studies are imported only when a name is parsed."""
-
-    name = "name"
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        return "NAME"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> str:
-        from steinpath.study import STUDIES
-
-        known = ("list", "all", *STUDIES)
-        if value not in known:
-            self.fail(f"{value!r} is not a study; choose from {', '.join(known)}", param, ctx)
-        return str(value)
+    known = ("list", "all", *STUDIES)
+    if name not in known:
+        raise click.BadParameter(f"{name!r} is not a study; choose from {', '.join(known)}")
+    return name
 
 
 @click.command()
-@click.argument("name", type=_StudyName())
+@click.argument("name", metavar="NAME", callback=_check_name)
 @declared(
     """
     --out  Folder for replications, tables and figures. Finished replications are reused.
@@ -107,10 +96,8 @@ def study(name: str, out: str, n: tuple[int, ...], p: tuple[int, ...], **options
         except StudyError as error:
             raise click.ClickException(str(error)) from None
         except MemoryError:
-            raise click.ClickException(
-                "not enough memory. Finished replications are kept: run the same command again "
-                "with fewer --jobs"
-            ) from None
+            said = "not enough memory. Finished replications are kept: run the same command again"
+            raise click.ClickException(f"{said} with fewer --jobs") from None
         except KeyboardInterrupt:
             say(console, f"\nStopped. Run the same command again to resume; results are in {out}.")
             sys.exit(130)

@@ -19,7 +19,7 @@ from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from steinpath._support.files import write_text
 from steinpath._support.messages import Remedy, worded
 from steinpath._support.printing import places_of, to_digits_of, with_error
 from steinpath.app import FDR, LEVEL
-from steinpath.app.fitted import FitIntervals, Fitted, Ranked, count_nonzeros, fit_intervals
+from steinpath.app.fitted import FitIntervals, Fitted, Ranked, fit_intervals
 from steinpath.app.models import installed_version
 from steinpath.design._dense import DenseDesign
 from steinpath.design._transformed import InterceptDesign
@@ -51,30 +51,18 @@ _PREDICT = (
     "model.predict_interval(X_new, level=0.9)",
     "model[-1].predict_interval(model[:-1].transform(X_new), level=0.9)",
 )
-
 # How the estimate is adjusted for the selection of alpha and iteration; see `ChosenRisk.method`.
 _ADJUSTED_BY = {"nested": "nested folds", "bootstrap": "bootstrap"}
 _FIXED = "not needed: nothing was selected"
-
-
 # Bars in the panel beside the risk curve; confidence intervals drawn; ticks of their axis.
 _BARS, _DRAWN, _TICKS = 8, 40, 4
 # How much larger corrected residuals have to be, on average, to be visibly larger.
 _LARGER = 1.05
 # One script in four files: the others only define what the last one runs.
 _SCRIPTS = "drawing.js", "charts.js", "classes.js", "page.js"
-# Names of the numbers in the script, and of the same in the content.
-_SAME = "alphas iterates risk stderr train nonzeros chosen coefficients raw corrected actual"
-_FIELDS = {name: name for name in [*_SAME.split(), "predicted", "quantiles"]}
-_FIELDS |= {"testLoss": "test_loss", "names": "coefficient_names", "leftOutRows": "left_out_rows"}
-
-
-class Coefficient(NamedTuple):
-    """A feature of the selected model: its coefficient per unit and per standard deviation."""
-
-    name: str
-    value: float
-    effect: float
+# Fields of the charts that the script takes.
+_FIELDS = """alphas iterates risk stderr train nonzeros chosen coefficients coefficient_names raw
+corrected actual predicted quantiles test_loss left_out_rows"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,23 +93,21 @@ def build_content(result: Result) -> SimpleNamespace:
     names, coef, effects, intercept = fitted.coefficients()
     nonzeros = int(np.count_nonzero(coef))
     listed = np.argsort(-np.abs(effects), kind="stable")[: min(nonzeros, _MOST_COEFFICIENTS)]
-    checks = (
-        replace(check, message=worded(check.message, remedy)) for check in fitted.risk.diagnostics
-    )
+    checks = fitted.risk.diagnostics
     return SimpleNamespace(
         title=f"Predicting {result.target}" + f" from {result.source}" * bool(result.source),
         verdict=" ".join(_sentences("verdict", fitted)),
         model=" ".join(_sentences("model", fitted, "n_iter" if remedy is str else "--n-iter")),
         facts=facts(fitted),
-        warnings=tuple(worded(text, remedy) for text in fitted.estimator.warnings_),
+        warnings=[worded(text, remedy) for text in fitted.estimator.warnings_],
         assumptions=_sentences("assumptions", fitted, *map(remedy, map(Remedy, ("groups", "cv")))),
-        checks=tuple(checks),
-        columns=tuple(result.columns),
-        notes=tuple(result.notes),
+        checks=[replace(check, message=worded(check.message, remedy)) for check in checks],
+        columns=result.columns,
+        notes=result.notes,
         intercept=intercept,
-        # nonzero ones, the largest effect first; some of very many
-        coefficients=[Coefficient(names[j], float(coef[j]), float(effects[j])) for j in listed],
-        ranking=tuple(result.ranking),
+        # names, per unit, per s.d.: nonzero ones, the largest effect first; some of very many
+        coefficients=[(names[j], float(coef[j]), float(effects[j])) for j in listed],
+        ranking=result.ranking,
         charts=build_charts(fitted),
         command=result.command,
         provenance=(
@@ -227,10 +213,10 @@ def build_charts(fitted: Fitted) -> SimpleNamespace:
     order = np.argsort(-tuning.lams, kind="stable")
     surfaces = (tuning.risk, tuning.stderr, tuning.train)
     risk, stderr, train = (to_numpy(surface)[order][:, shown].tolist() for surface in surfaces)
+    nonzeros = [np.count_nonzero(to_numpy(risk.path.coef), axis=1) for risk in tuning.risks]
     path = to_numpy(tuning.path.coef)
     sizes = largest_sizes(path)
-    by_size = np.argsort(-sizes, kind="stable")
-    largest = [int(j) for j in by_size[:_MOST_CURVES] if sizes[j]]
+    largest = [j for j in np.argsort(-sizes, kind="stable")[:_MOST_CURVES].tolist() if sizes[j]]
     return SimpleNamespace(
         test_loss=fitted.scored_by,
         penalty=fitted.main.penalty_.label,
@@ -240,7 +226,7 @@ def build_charts(fitted: Fitted) -> SimpleNamespace:
         risk=risk,
         stderr=stderr,
         train=train,
-        nonzeros=[count_nonzeros(tuning.risks[j].path)[shown].tolist() for j in order],
+        nonzeros=[nonzeros[j][shown].tolist() for j in order],
         # indices of the selected alpha and iteration
         chosen=(int(np.flatnonzero(order == k)[0]), shown.index(best)),
         # the largest on the path of the selected alpha, per standard deviation of the feature
@@ -255,22 +241,18 @@ def build_charts(fitted: Fitted) -> SimpleNamespace:
 
 def _residuals(fitted: Fitted) -> dict[str, Any]:
     """Return residuals and out-of-fold predictions of some rows; nothing for classification."""
+    names = "raw", "corrected", "actual", "predicted", "quantiles"
     if fitted.classes:
-        names = "raw", "corrected", "actual", "predicted", "quantiles"
         return dict.fromkeys(names, ()) | {"left_out_rows": 0}
     path, best = fitted.tuning.path, fitted.tuning.best_iter
     rows = _some_rows(path.n_samples)
     raw = path.response - path.products_at(slice(best, best + 1))[0, ...]
     actual, predicted = held_out(fitted.tuning)
     some = _some_rows(len(actual))
-    return {
-        "raw": to_numpy(raw)[rows].tolist(),
-        "corrected": to_numpy(fitted.risk.residuals(best))[rows].tolist(),
-        "actual": actual[some].tolist(),
-        "predicted": predicted[some].tolist(),
-        "quantiles": np.quantile(actual - predicted, QUANTILES).tolist(),
-        "left_out_rows": len(actual),
-    }
+    corrected, quantiles = fitted.risk.residuals(best), np.quantile(actual - predicted, QUANTILES)
+    points = to_numpy(raw)[rows], to_numpy(corrected)[rows], actual[some], predicted[some]
+    values = (part.tolist() for part in (*points, quantiles))
+    return dict(zip(names, values, strict=True)) | {"left_out_rows": len(actual)}
 
 
 def _content_of_classes(fitted: Fitted) -> dict[str, Any]:
@@ -317,22 +299,16 @@ def _some_points(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def _some_iterates(last: int, best: int) -> list[int]:
     """Return all iterations, or a logarithmically spaced subset of very many."""
     if last < _MOST_ITERATES:
-        return list(range(last + 1))
+        return [*range(last + 1)]
     spread = np.geomspace(1, last, _MOST_ITERATES).round().astype(int)
     return sorted({0, best, *spread.tolist()})
 
 
 def _some_rows(count: int) -> np.ndarray:
     """Return all rows, or a random sample of very many."""
-    rows = np.arange(count)
     if count <= _MOST_ROWS:
-        return rows
-    return np.sort(np.random.default_rng(0).choice(rows, _MOST_ROWS, replace=False))
-
-
-# ------------------------------------------------------------------------------------------------
-# The page
-# ------------------------------------------------------------------------------------------------
+        return np.arange(count)
+    return np.sort(np.random.default_rng(0).choice(count, _MOST_ROWS, replace=False))
 
 
 def figure(value: float, stderr: float = math.nan, of: float | None = None) -> str:
@@ -387,7 +363,7 @@ class Scale:
 
 def chart_data(charts: Any) -> dict[str, Any]:
     """Return the numbers of the charts for the script; what is not finite is None."""
-    numbers = {name: _rounded(getattr(charts, field)) for name, field in _FIELDS.items()}
+    numbers = {name: _rounded(getattr(charts, name)) for name in _FIELDS.split()}
     for name in ("roc", "reliability") if charts.classes else ():
         numbers[name] = _rounded(charts.classes[name])
     row, at = charts.chosen
@@ -443,19 +419,12 @@ def _visibly_larger(charts: Any) -> bool:
 def _forest(found: FitIntervals) -> dict[str, Any]:
     """Return confidence intervals in the order of the table: those with a drawing first."""
     known = [row for row in found.by_evidence if row.identified]
-    drawn, others = (
-        sorted(part, key=lambda row: -row.estimate * row.scale)
-        for part in (known[:_DRAWN], known[_DRAWN:])
-    )
+    parts = known[:_DRAWN], known[_DRAWN:]
+    drawn, others = (sorted(part, key=lambda row: -row.estimate * row.scale) for part in parts)
     ends = [0.0, *(end * row.scale for row in drawn for end in (row.lower, row.upper))]
-    unknown = [row for row in found.rows if not row.identified]
-    return {
-        "rows": [*drawn, *others, *unknown],
-        "n_drawn": len(drawn),
-        "scale": Scale(min(ends), max(ends)),
-        "level": LEVEL,
-        "fdr": FDR,
-    }
+    rows = [*drawn, *others, *(row for row in found.rows if not row.identified)]
+    scale = Scale(min(ends), max(ends))
+    return {"rows": rows, "n_drawn": len(drawn), "scale": scale, "level": LEVEL, "fdr": FDR}
 
 
 def _differences(ranking: Sequence[Ranked]) -> list[tuple[float, float, float]]:
@@ -477,7 +446,7 @@ def render(content: Any) -> str:
         classes=content.charts.classes,
         data=chart_data(content.charts),
         panel=_panel(content.charts),
-        effects=_symmetric(c.effect for c in content.coefficients),
+        effects=_symmetric(effect for *_, effect in content.coefficients),
         visibly_larger=_visibly_larger(content.charts),
         forest=None if content.intervals is None else _forest(content.intervals),
         widths={
@@ -566,16 +535,18 @@ def report(
         raise ValueError("a report is about one quantile; use one of model.estimators_")
     if intervals and fitted.classes:
         raise ValueError("intervals=True requires a regression; this model is a classifier")
-    encoder = fitted.encoder
     result = Result(
         fitted,
         target=target or "the response",
         source=source,
         command=f"{model!r}.fit(X, y)",
-        notes=() if encoder is None else encoder.notes_,
         intervals=fit_intervals(fitted) if intervals else None,
-        columns=() if encoder is None else encoder.summary_,
-        n_columns=0 if encoder is None else encoder.n_features_in_,
         predict=_PREDICT[model is not fitted.estimator],
     )
+    if (encoder := fitted.encoder) is not None:
+        of_table: dict[str, Any] = {
+            "columns": encoder.summary_,
+            "n_columns": encoder.n_features_in_,
+        }
+        result = replace(result, notes=encoder.notes_, **of_table)
     write_text(Path(file), render(build_content(result)))

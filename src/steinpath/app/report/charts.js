@@ -43,7 +43,7 @@ function riskChart(host) {
     pic = picture(host, height, "Estimated risk of each iteration");
     axis = timeAxis(pic, data.iterates, state.log);
     const [low, high] = riskLimits(axis, pic, risk, stderr, train);
-    y = valueAxis(pic, low, high, data.testLoss);
+    y = valueAxis(pic, low, high, data.test_loss);
     draw(pic.plot, band(axis.x, y, risk, stderr), "band");
     draw(pic.plot, curve(axis.x, y, train), "line train");
     draw(pic.plot, curve(axis.x, y, risk), "line estimate");
@@ -156,7 +156,7 @@ function surfaceChart(host) {
 
 function pathsChart(host) {
   const note = byId("paths-note");
-  const names = data.names.slice(0, LINES);
+  const names = data.coefficient_names.slice(0, LINES);
   const series = names.map((_, index) => data.coefficients.map((values) => values[index]));
   const low = Math.min(0, least(series.flat())), high = Math.max(0, most(series.flat()));
   const pad = 0.04 * (high - low) || 1;
@@ -261,7 +261,7 @@ function scatterChart(host, { points, frame, all, label, across, up, note }) {
 
 function predictedChart(host) {
   const points = finitePairs(data.predicted, data.actual);
-  return scatterChart(host, { points, frame: frameOf(points.flat()), all: data.leftOutRows,
+  return scatterChart(host, { points, frame: frameOf(points.flat()), all: data.left_out_rows,
     label: "Actual values against out-of-fold predictions", across: "predicted", up: "actual",
     note: "predicted-note" });
 }

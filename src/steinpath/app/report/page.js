@@ -85,7 +85,7 @@ function showPanel({ row, at, pinned }) {
 }
 
 function barsAt(at) {
-  const pairs = (data.coefficients[at] || []).map((value, index) => [value, data.names[index]]);
+  const pairs = (data.coefficients[at] || []).map((value, index) => [value, data.coefficient_names[index]]);
   pairs.sort((a, b) => Math.abs(b[0]) - Math.abs(a[0]));
   return pairs.slice(0, BARS).filter(([value]) => value).map(([value, name]) => {
     const item = document.createElement("li");

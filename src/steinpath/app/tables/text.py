@@ -53,9 +53,8 @@ def read_text(
     check_width(len(header))
     names = check_names(header)
     if all(is_number(name) for name in header if name.strip()):
-        raise DataError(
-            f"the first line must name the columns, but holds numbers such as {header[-1]!r:.60}"
-        )
+        said = "the first line must name the columns, but holds numbers such as"
+        raise DataError(f"{said} {header[-1]!r:.60}")
     frame, lines = _parsed(content, delimiter, names, end), None
     if frame is None:
         frame, lines = _read_rows(records, top, names)
@@ -83,9 +82,8 @@ def _content(path: Path, encoding: str | None) -> bytes:
             if not piped:
                 check_expansion(total, file, _MOST_TEXT)
             elif total > _MOST_PIPED:
-                raise DataError(
-                    f"it is a pipe with more than {_MOST_PIPED} bytes; save it to a file"
-                )
+                said = f"it is a pipe with more than {_MOST_PIPED} bytes"
+                raise DataError(f"{said}; save it to a file")
     return b"".join(parts)
 
 
@@ -153,10 +151,8 @@ def _records(content: bytes, delimiter: str) -> Iterator[tuple[int, int, list[st
         except StopIteration:
             return
         except csv.Error as error:
-            raise DataError(
-                f"line {line}: {error}; check for unbalanced quotation marks and for cells of more "
-                "than 100,000 characters"
-            ) from None
+            check = "unbalanced quotation marks and for cells of more than 100,000 characters"
+            raise DataError(f"line {line}: {error}; check for {check}") from None
         if len(row) > 1 or "".join(row).strip():
             yield line, reader.line_num, row
 
@@ -174,11 +170,10 @@ def _parsed(content: bytes, delimiter: str, names: list[str], skipped: int) -> A
     import pyarrow.csv as reader
 
     try:
+        where: Any = {"skip_rows": skipped, "column_names": names, "block_size": _BLOCK}
         frame = reader.read_csv(
             arrow.BufferReader(content),
-            reader.ReadOptions(
-                use_threads=False, block_size=_BLOCK, skip_rows=skipped, column_names=names
-            ),
+            reader.ReadOptions(use_threads=False, **where),
             reader.ParseOptions(delimiter=delimiter, newlines_in_values=True),
             reader.ConvertOptions(column_types=dict.fromkeys(names, arrow.string())),
         )
