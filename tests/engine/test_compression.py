@@ -88,16 +88,17 @@ def by_hutchinson(path, probes, moments=None, row_squares=None):
     """The same from the paper's matrices: estimated impulse by impulse, averaged, solved."""
     columns = probes_of(path, moments, row_squares, probes)
     reader = columns.reader[:, 0, :]
-    streams = {"eta": Stream(columns.into_eta[:, 0, :], [reader])}
-    if columns.into_v is not None:
-        streams["v"] = Stream(columns.into_v[:, 0, :], [reader])
     linearization = Linearization(batch_of(path), **SHORT)
-    found = impulse_responses(linearization, streams, sum_layers=False, width=256)
-    means = [layers.mean(axis=0) for layers in found]
-    weights, root_n = means[0], np.sqrt(path.n_samples)
+
+    def traces(probes, into_v):
+        stream = Stream(probes[:, 0, :], [reader], into_v)
+        (layers,) = impulse_responses(linearization, stream, sum_layers=False, width=256)
+        return layers.mean(axis=0)
+
+    weights, root_n = traces(columns.into_eta, False), np.sqrt(path.n_samples)
     if columns.into_v is not None:
-        K = means[1] / root_n - root_n * np.eye(path.n_iter + 1)
-        weights = np.linalg.solve(K, means[0] / -root_n)
+        K = traces(columns.into_v, True) / root_n - root_n * np.eye(path.n_iter + 1)
+        weights = np.linalg.solve(K, weights / -root_n)
     return weights[:, :-1] @ centered(path)
 
 

@@ -247,6 +247,11 @@ class ScalableDesign(Design):
         return None
 
 
+def _of_inner(name: str) -> Any:
+    """Return a property that is the attribute or method of the inner design."""
+    return property(lambda self: getattr(self.inner, name))
+
+
 class TransformedDesign(Design):
     """Design that modifies the products of another one, ``inner``, with the same rows."""
 
@@ -254,36 +259,15 @@ class TransformedDesign(Design):
         self.inner = inner
         self.shape, self.example, self.out_of_core = inner.shape, inner.example, inner.out_of_core
 
-    @property
-    def n_rows(self) -> int:
-        return self.inner.n_rows
-
-    @property
-    def largest_share(self) -> int:
-        return self.inner.largest_share
-
-    @property
-    def is_remote(self) -> bool:  # type: ignore[override]
-        return self.inner.is_remote
-
-    @property
-    def all_y(self) -> Array | None:  # type: ignore[override]
-        return self.inner.all_y
-
-    def on_blocks(self, function: Callable[..., Any], *args: Any) -> Any:
-        return self.inner.on_blocks(function, *args)
-
-    def over_rows(self, partial: Array) -> Array:
-        return self.inner.over_rows(partial)
-
-    def largest(self, value: Any) -> Any:
-        return self.inner.largest(value)
-
-    def local(self, values: Array) -> Array:
-        return self.inner.local(values)
-
-    def once(self, compute: Callable[[], Array]) -> Array:
-        return self.inner.once(compute)
+    n_rows = _of_inner("n_rows")
+    largest_share = _of_inner("largest_share")
+    is_remote = _of_inner("is_remote")
+    all_y = _of_inner("all_y")
+    on_blocks = _of_inner("on_blocks")
+    over_rows = _of_inner("over_rows")
+    largest = _of_inner("largest")
+    local = _of_inner("local")
+    once = _of_inner("once")
 
     # subclasses define `forward` and `adjoint`
 
