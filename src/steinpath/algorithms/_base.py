@@ -119,10 +119,8 @@ class Algorithm(ABC):
 
         Returns
         -------
-        algorithm : Algorithm
-            The same algorithm with its final step sizes.
-        maps : Maps
-            Maps for this problem.
+        tuple of Algorithm and Maps
+            The algorithm with its final step sizes, and its maps for this problem.
         """
 
     @abstractmethod
@@ -186,12 +184,10 @@ class ProximalMaps(Maps):
 
     @property
     def carries(self) -> bool:  # type: ignore[override]
-        """Whether the algorithm's updates carry a linear state."""
         return self.algorithm.carries
 
     @property
     def steady(self) -> bool:  # type: ignore[override]
-        """Whether the algorithm's updates are the same in every iteration."""
         own = (self.algorithm, self.dual_map.loss, self.primal_map.penalty)
         return self.algorithm.steady and all(map(is_own, own))
 
@@ -264,8 +260,7 @@ class ProximalTangent(Tangent):
 
     def __call__(self, first: History, second: History) -> Array:
         if self.carries and self.t > 1 and first.carried is None:
-            # tangents that start at this iteration were zero before: the first update sets their
-            # state
+            # tangents that start here were zero before: the first update sets their state
             rest = History([0 * first[-1]])
             self.update(self.jacobian, 1, rest, History([0 * second[-1]]))
             first.carried = rest.carried
@@ -333,8 +328,7 @@ class ProximalAlgorithm(Algorithm):
     ) -> tuple[Algorithm, Maps]:
         bound = self.resolve(design, y, loss, penalty)
         if bound is self:  # user-defined step sizes are not safe by construction
-            excess = self.excess(design, loss)
-            if excess is not None:
+            if excess := self.excess(design, loss):
                 formula, value, limit = excess
                 warn(
                     f"{formula} = {value:.4g} is {value / limit:.4g} times the limit {limit:g}: "
@@ -361,8 +355,7 @@ class ProximalAlgorithm(Algorithm):
         return (formula, value, limit) if value > limit * (1 + 1e-6) else None
 
     def why_diverged(self, design: Design, loss: Loss) -> str:
-        excess = self.excess(design, loss)
-        if excess is not None:
+        if excess := self.excess(design, loss):
             formula, value, limit = excess
             return f"the step sizes are too large ({formula} = {value:.4g}; the limit is {limit:g})"
         return "the entries of X or y are too large to square; rescale them"

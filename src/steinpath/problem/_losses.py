@@ -205,8 +205,35 @@ def _inside(r: Array, low: Any, high: Any, value: Any) -> Array:
     return value * cast((r > low) & (r < high), r.dtype)
 
 
+class PiecewiseLinearLoss(SeparableLoss):
+    """Loss with one slope for negative and one for positive residuals."""
+
+    @property
+    @abstractmethod
+    def slopes(self) -> tuple[float, float]:
+        """Derivatives of ``rho`` below and above 0."""
+
+    def rho(self, r: Array) -> Array:
+        low, high = self.slopes
+        return namespace(r).maximum(high * r, low * r)
+
+    def score(self, r: Array, s: Any) -> Array:
+        return _clipped_ratio(r, s, *self.slopes)
+
+    def slope(self, r: Array, s: Any) -> Array:
+        low, high = self.slopes
+        return _inside(r, low * s, high * s, _inverse(s))
+
+    def rho_conjugate(self, w: Array) -> Array:
+        return namespace(w).zeros_like(w)
+
+    def location(self, y: Array, weights: Array | None = None) -> float:
+        low, high = self.slopes
+        return _quantile(y, high / (high - low), weights)
+
+
 @dataclass(frozen=True)
-class LAD(SeparableLoss):
+class LAD(PiecewiseLinearLoss):
     """Least absolute deviations loss, ``h(r) = n^{-1/2} Σ rho(r_i)`` with ``rho(r) = |r|``.
 
     Examples
@@ -220,25 +247,11 @@ class LAD(SeparableLoss):
     name = "lad"
     label = "LAD"
     test_loss = "absolute"
-
-    def rho(self, r: Array) -> Array:
-        return namespace(r).abs(r)
-
-    def score(self, r: Array, s: Any) -> Array:
-        return _clipped_ratio(r, s, -1.0, 1.0)
-
-    def slope(self, r: Array, s: Any) -> Array:
-        return _inside(r, -s, s, _inverse(s))
-
-    def rho_conjugate(self, w: Array) -> Array:
-        return namespace(w).zeros_like(w)
-
-    def location(self, y: Array, weights: Array | None = None) -> float:
-        return _quantile(y, 0.5, weights)
+    slopes = (-1.0, 1.0)
 
 
 @dataclass(frozen=True)
-class Quantile(SeparableLoss):
+class Quantile(PiecewiseLinearLoss):
     """Quantile (pinball) loss, ``rho(r) = q max(r, 0) + (1 - q) max(-r, 0)``.
 
     As for every separable loss, ``h(r) = n^{-1/2} Σ rho(r_i)``.
@@ -266,20 +279,9 @@ class Quantile(SeparableLoss):
     )
     test_loss = "quantile"
 
-    def rho(self, r: Array) -> Array:
-        return namespace(r).maximum(self.q * r, (self.q - 1) * r)
-
-    def score(self, r: Array, s: Any) -> Array:
-        return _clipped_ratio(r, s, self.q - 1, self.q)
-
-    def slope(self, r: Array, s: Any) -> Array:
-        return _inside(r, (self.q - 1) * s, self.q * s, _inverse(s))
-
-    def rho_conjugate(self, w: Array) -> Array:
-        return namespace(w).zeros_like(w)
-
-    def location(self, y: Array, weights: Array | None = None) -> float:
-        return _quantile(y, self.q, weights)
+    @property
+    def slopes(self) -> tuple[float, float]:
+        return self.q - 1, self.q
 
 
 @dataclass(frozen=True)

@@ -69,10 +69,7 @@ class Penalty(Registered, ABC):
 
     @abstractmethod
     def null_lam(self, gradient: Array) -> float:
-        """Return the smallest ``lam`` with optimum ``b = 0``, given the gradient of the loss there.
-
-        Infinite if there is none.
-        """
+        """Return the smallest ``lam`` with optimum ``b = 0`` at this gradient, or infinity."""
 
     @property
     def max_step(self) -> float:
@@ -203,7 +200,7 @@ class SeparablePenalty(Penalty):
     def __post_init__(self) -> None:
         _store_lam(self)
         if self.weights is not None:
-            object.__setattr__(self, "weights", _check_weights(self.weights))
+            object.__setattr__(self, "weights", _nonnegative("weights", self.weights))
         super().__post_init__()
 
     @abstractmethod
@@ -539,13 +536,10 @@ class GroupLasso(Penalty):
                 f"got {self.groups!r:.60}"
             )
         object.__setattr__(self, "groups", labels)
-        weights = np.ones(len(self._groups.names))
-        if self.weights is not None:
-            weights = _check_weights(self.weights)
-            if len(weights) != len(self._groups.names):
-                raise ValueError(
-                    f"GroupLasso has {len(weights)} weights for {len(self._groups.names)} groups"
-                )
+        count = len(self._groups.names)
+        weights = np.ones(count) if self.weights is None else _nonnegative("weights", self.weights)
+        if len(weights) != count:
+            raise ValueError(f"GroupLasso has {len(weights)} weights for {count} groups")
         object.__setattr__(self, "weights", weights)
 
     @cached_property
@@ -716,7 +710,7 @@ class PerMemberPenalty(Penalty):
     each: tuple[Penalty, ...]
 
     def value(self, b: Array) -> Array:
-        values = [own.value(part) for own, part, _ in self._parts(b, None)]
+        values = [own.value(b[:, k : k + 1, ...]) for k, own in enumerate(self.each)]
         return namespace(b).concat(values, axis=0)
 
     def prox(self, b: Array, step: Any) -> Array:
@@ -724,12 +718,7 @@ class PerMemberPenalty(Penalty):
         return namespace(b).concat(values, axis=1)
 
     def jacobian(self, b: Array, step: Any) -> Jacobian:
-        jacobians = [jacobian_of(*part) for part in self._parts(b, step)]
-        if not all(isinstance(jacobian, Diagonal) for jacobian in jacobians):
-            return PerMember(tuple(jacobians))
-        one = namespace(b).ones_like(b[:, :1, :])
-        entries = [one * own.entries for own in jacobians if isinstance(own, Diagonal)]
-        return Diagonal(namespace(b).concat(entries, axis=1))
+        return PerMember(tuple(jacobian_of(*part) for part in self._parts(b, step)))
 
     def null_lam(self, gradient: Array) -> float:
         return max(own.null_lam(gradient) for own in self.each)
@@ -783,7 +772,7 @@ def _state(penalty: Penalty, without: str = "") -> tuple[Any, ...]:
     """Return all attributes but one as hashable values; by their identity if they are not."""
     kind, state = type(penalty), object.__getstate__(penalty)
     attributes, slots = state if isinstance(state, tuple) else (state, None)
-    kept = sorted({**(attributes or {}), **(slots or {})}.items())
+    kept = sorted(((attributes or {}) | (slots or {})).items())
     return tuple(
         (name, (value.shape, value.dtype.str, value.tobytes()))
         if type(value) is np.ndarray
@@ -795,13 +784,10 @@ def _state(penalty: Penalty, without: str = "") -> tuple[Any, ...]:
 
 def _store_lam(penalty: Any) -> None:
     """Check ``lam``: a number, or an array with one value per member."""
-    if not hasattr(penalty.lam, "ndim") or penalty.lam.ndim == 0:
+    if getattr(penalty.lam, "ndim", 0) == 0:
         store_number(penalty, "lam", low=0)
-        return
-    lams = np.array(to_numpy(check_array("lam", penalty.lam, ndim=1)), dtype=float)
-    if (lams < 0).any():
-        raise ValueError(f"lam must be nonnegative, got {lams.min():g}")
-    object.__setattr__(penalty, "lam", lams)
+    else:
+        object.__setattr__(penalty, "lam", _nonnegative("lam", penalty.lam))
 
 
 def _of_members(lam: Any, block: Array) -> Array:
@@ -809,8 +795,8 @@ def _of_members(lam: Any, block: Array) -> Array:
     return like(lam, block)[:, None] if isinstance(lam, np.ndarray) else lam
 
 
-def _check_weights(weights: Any) -> np.ndarray:
-    array = to_numpy(check_array("weights", weights, ndim=1))
+def _nonnegative(name: str, values: Any) -> np.ndarray:
+    array = to_numpy(check_array(name, values, ndim=1))
     if (array < 0).any():
-        raise ValueError(f"weights must be nonnegative, got {array.min():g}")
+        raise ValueError(f"{name} must be nonnegative, got {array.min():g}")
     return np.array(array, dtype=float)  # a copy: the caller may modify its array

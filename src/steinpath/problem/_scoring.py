@@ -44,6 +44,8 @@ class Criterion(Registered, ABC):
     margin: ClassVar[bool] = False
     #: Whether it is the squared error.
     quadratic: ClassVar[bool] = False
+    #: Lipschitz constant of `rho`.
+    slope: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         if self.parameter_spec is not None:
@@ -54,11 +56,6 @@ class Criterion(Registered, ABC):
     @abstractmethod
     def rho(self, r: Array) -> Array:
         """Evaluate the loss of each prediction error ``y - prediction``."""
-
-    @property
-    def slope(self) -> float:
-        """Lipschitz constant of `rho`."""
-        return 1.0
 
     def for_differences(self, predictions: Array, mean: RowMean | None = None) -> Criterion:
         """Return a scoring loss whose differences have about the same mean but lower variance.
@@ -118,11 +115,10 @@ class SquaredError(Criterion):
     name = "squared"
     label = "squared error"
     quadratic = True
+    slope = math.inf
 
     def rho(self, r: Array) -> Array:
         return r * r
-
-    slope = math.inf
 
     def lipschitz(self, risks: np.ndarray) -> np.ndarray:
         # there is no constant, but the root is a norm: a² - b² is at most (a + b) |a - b|
@@ -141,7 +137,7 @@ class HuberError(Criterion):
         return Huber(self.parameter).rho(r)
 
     @property
-    def slope(self) -> float:
+    def slope(self) -> float:  # type: ignore[override]
         return self.parameter
 
 
@@ -180,7 +176,7 @@ class PinballError(Criterion):
         return Quantile(self.parameter).rho(r)
 
     @property
-    def slope(self) -> float:
+    def slope(self) -> float:  # type: ignore[override]
         return max(self.parameter, 1 - self.parameter)
 
 
@@ -253,11 +249,10 @@ class ZeroOneError(MarginCriterion):
 
     name = "zero_one"
     label = "error rate"
+    slope = math.inf
 
     def rho(self, r: Array) -> Array:
         return (1 - namespace(r).sign(r)) / 2
-
-    slope = math.inf
 
     def for_differences(self, predictions: Array, mean: RowMean | None = None) -> Criterion:
         # small changes of the predictions change few errors, but each of these by 1
@@ -318,11 +313,10 @@ class BrierError(MarginCriterion):
 
     name = "brier"
     label = "Brier score"
+    slope = 8 / 27
 
     def rho(self, r: Array) -> Array:
         return Logistic().score(1 - r, 0.0) ** 2
-
-    slope = 8 / 27
 
 
 def resolve_test_loss(test_loss: TestLoss, loss: Loss | None = None) -> PerObservation:
