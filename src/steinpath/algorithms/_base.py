@@ -327,14 +327,14 @@ class ProximalAlgorithm(Algorithm):
         self, design: Design, y: Array, loss: Loss, penalty: Penalty
     ) -> tuple[Algorithm, Maps]:
         bound = self.resolve(design, y, loss, penalty)
-        if bound is self:  # user-defined step sizes are not safe by construction
-            if excess := self.excess(design, loss):
-                formula, value, limit = excess
-                warn(
-                    f"{formula} = {value:.4g} is {value / limit:.4g} times the limit {limit:g}: "
-                    f"{type(self).__name__} may diverge; reduce the step sizes, or leave them at "
-                    "None for safe ones"
-                )
+        # user-defined step sizes are not safe by construction
+        if bound is self and (excess := self.excess(design, loss)):
+            formula, value, limit = excess
+            warn(
+                f"{formula} = {value:.4g} is {value / limit:.4g} times the limit {limit:g}: "
+                f"{type(self).__name__} may diverge; reduce the step sizes, or leave them at None "
+                "for safe ones"
+            )
         return bound, bound.maps(loss, penalty, design.rows)
 
     def maps(self, loss: Loss, penalty: Penalty, rows: Rows) -> ProximalMaps:
