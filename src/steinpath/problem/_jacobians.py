@@ -145,10 +145,11 @@ class Groups:
         )
         starts = np.cumsum(self.sizes) - self.sizes
         slot = np.arange(self.sizes.max(initial=1))
-        inside = slot < self.sizes[:, None]
+        self._inside = slot < self.sizes[:, None]
         order = np.argsort(self.codes, kind="stable")
-        self._members = order[np.where(inside, starts[:, None] + slot, 0)]  # (groups, largest)
-        self._inside = inside
+        self._members = order[
+            np.where(self._inside, starts[:, None] + slot, 0)
+        ]  # (groups, largest)
 
     def sum(self, block: Array) -> Array:
         """Sum the rows of a vector or block within each group."""
@@ -179,9 +180,8 @@ class GroupwiseRankOne(WithRankOne):
         return _any_member(self.groups.spread((self.scale != 0) | (self.coefficient != 0)))
 
     def part(self, coordinates: Array | None, dtype: Any) -> GroupwiseRankOne:
-        if coordinates is None:
-            groups, kept = self.groups, None
-        else:
+        groups, kept = self.groups, None
+        if coordinates is not None:
             # a group lies in the support entirely or not at all, so partial groups are zero
             groups = Groups(self.groups.codes[coordinates])
             kept = groups.names
@@ -254,11 +254,7 @@ def _is_for_all(values: Array) -> bool:
 
 def _any_member(mask: Array) -> Array:
     """Return the coordinates that are in the mask of any member."""
-    if mask.ndim == 1:
-        return mask
-    if mask.shape[1:] == (1, 1):
-        return mask[:, 0, 0]
-    return namespace(mask).any(mask, axis=tuple(range(1, mask.ndim)))
+    return mask if mask.ndim == 1 else namespace(mask).any(mask, axis=tuple(range(1, mask.ndim)))
 
 
 def _part(values: Array, coordinates: Array | None, dtype: Any) -> Array:

@@ -31,7 +31,6 @@ from steinpath.problem._rows import Rows
 # If a minimiser is not unique, the selected one must not depend on rounding errors.
 _ROUNDING = 16 * float(np.finfo(float).eps)
 
-
 #: All losses by name.
 LOSSES: dict[str, type[Loss]] = {}
 
@@ -52,19 +51,14 @@ class Loss(Registered, ABC):
     margin: ClassVar[bool] = False
 
     def on(self, y: Array, weights: Array | None = None) -> Self:
-        """Return the loss adapted to these responses and weights.
-
-        This is the loss itself unless a parameter depends on the responses. Responses for which the
-        loss is not defined are refused.
-        """
+        """Return the loss with parameters that depend on the responses; refuse invalid ones."""
         return self
 
     @abstractmethod
     def value(self, r: Array, rows: Rows | None = None) -> Array:
         """Evaluate the loss at the residual ``r``: a vector, or each column of a block.
 
-        ``rows`` gives the number of rows and how to sum over them. By default all rows are in
-        ``r``, with weight 1.
+        By default, all ``rows`` are in ``r``, with weight 1.
         """
 
     @abstractmethod
@@ -80,10 +74,7 @@ class Loss(Registered, ABC):
 
     @abstractmethod
     def location(self, y: Array, weights: Array | None = None) -> float:
-        """Return the constant fit that minimises the loss.
-
-        Pass weights unnormalised: results are exact for integers.
-        """
+        """Return the constant fit that minimises the loss; integer weights give exact results."""
 
     def start(self, y: Array, weights: Array | None = None) -> float:
         """Return the initial intercept: for most losses, the constant fit that minimises it."""
@@ -107,10 +98,7 @@ class Loss(Registered, ABC):
         return None
 
     def inside(self, w: Array, interior: Array, rows: Rows) -> Array:
-        """Return the feasible step from the interior point towards each column of ``w``, at most 1.
-
-        The remainder is handled by division; see `gauge`.
-        """
+        """Return the feasible step, at most 1, from the interior point to each column of ``w``."""
         raise NotImplementedError(f"{type(self).__name__} has zero in its interior")
 
     def prox(self, r: Array, step: Any, rows: Rows | None = None) -> Array:
@@ -208,10 +196,7 @@ def _inside(r: Array, low: Any, high: Any, value: Any) -> Array:
 class PiecewiseLinearLoss(SeparableLoss):
     """Loss with one slope for negative and one for positive residuals."""
 
-    @property
-    @abstractmethod
-    def slopes(self) -> tuple[float, float]:
-        """Derivatives of ``rho`` below and above 0."""
+    slopes: tuple[float, float]
 
     def rho(self, r: Array) -> Array:
         low, high = self.slopes
@@ -247,7 +232,7 @@ class LAD(PiecewiseLinearLoss):
     name = "lad"
     label = "LAD"
     test_loss = "absolute"
-    slopes = (-1.0, 1.0)
+    slopes = -1.0, 1.0
 
 
 @dataclass(frozen=True)
@@ -280,7 +265,7 @@ class Quantile(PiecewiseLinearLoss):
     test_loss = "quantile"
 
     @property
-    def slopes(self) -> tuple[float, float]:
+    def slopes(self) -> tuple[float, float]:  # type: ignore[override]
         return self.q - 1, self.q
 
 
@@ -363,10 +348,9 @@ class EpsilonInsensitive(SeparableLoss):
         return _clipped_ratio(self._beyond(r), s, -1.0, 1.0)
 
     def slope(self, r: Array, s: Any) -> Array:
-        size = namespace(r).abs(r)
         # with eps = 0 the zone is empty and the slope has no gap at r = 0
         low = self.eps if self.eps > 0 else -math.inf
-        return _inside(size, low, self.eps + s, _inverse(s))
+        return _inside(namespace(r).abs(r), low, self.eps + s, _inverse(s))
 
     def rho_conjugate(self, w: Array) -> Array:
         return self.eps * namespace(w).abs(w)

@@ -87,10 +87,9 @@ class Penalty(Registered, ABC):
         return True
 
     def conjugate(self, z: Array) -> Array:
-        """Evaluate the convex conjugate, the maximum of ``⟨z, b⟩ - value(b)`` over ``b``.
+        """Evaluate the convex conjugate, the maximum of ``⟨z, b⟩ - value(b)``, where it is finite.
 
-        The result is meaningful only where the conjugate is finite. A penalty that implements
-        `conjugate` and `gauge` has a duality gap; for other penalties `Path.gap` is infinite.
+        A penalty that implements `conjugate` and `gauge` has a duality gap.
         """
         raise NotImplementedError(f"{type(self).__name__} does not implement conjugate")
 
@@ -104,10 +103,7 @@ class Penalty(Registered, ABC):
         return z / xp.maximum(gauge, xp.ones_like(gauge))
 
     def derivative(self, size: Array) -> Array:
-        """Return the derivative at coefficients of absolute value ``size``; at 0, from the right.
-
-        The duality gap of a nonconvex penalty needs nothing else.
-        """
+        """Return the derivative at coefficients of this absolute value; at 0, from the right."""
         raise NotImplementedError(f"{type(self).__name__} does not implement derivative")
 
     @property
@@ -217,11 +213,9 @@ class SeparablePenalty(Penalty):
 
     def prox(self, b: Array, step: Any) -> Array:
         # the sum over the knots of the change of slope times the distance beyond the knot
-        pieces = self.pieces(self._lam(b), step)
-        before = [0.0, *(slope for _, slope in pieces)]
-        bends = []
-        for (knot, slope), old in zip(pieces, before, strict=False):
-            beyond, change = b - clip(b, -knot, knot), slope - old
+        bends, before = [], 0.0
+        for knot, slope in self.pieces(self._lam(b), step):
+            beyond, change, before = b - clip(b, -knot, knot), slope - before, slope
             one = isinstance(change, float) and change == 1  # as for the lasso
             bends.append(beyond if one else change * beyond)
         return functools.reduce(operator.add, bends)
@@ -291,8 +285,7 @@ class SeparablePenalty(Penalty):
 
     @property
     def largest_lam(self) -> float:
-        weight = 1.0 if self.weights is None else float(np.max(self.weights))
-        return weight * float(np.max(self.lam))
+        return float(np.max(self._weights(1))) * float(np.max(self.lam))
 
     def check_size(self, p: int) -> None:
         if self.weights is not None and len(self.weights) != p:
@@ -310,7 +303,7 @@ class SeparablePenalty(Penalty):
     def _bound(self, z: Array) -> Array:
         """Return the largest derivatives of the penalty, beyond which its conjugate is infinite."""
         xp = namespace(z)
-        *_, (_, value, curvature) = self._derivative_pieces(z)
+        _, value, curvature = self._derivative_pieces(z)[-1]
         return xp.where(curvature > 0, xp.zeros_like(value) + math.inf, value)
 
     def _derivative_pieces(self, b: Array) -> list[tuple[Array, Array, Array]]:
@@ -584,10 +577,8 @@ class GroupLasso(Penalty):
 
     def check_size(self, p: int) -> None:
         if len(self.groups) != p:
-            raise ValueError(
-                f"GroupLasso has group labels for {len(self.groups)} coefficients, "
-                f"but X has {p} columns"
-            )
+            given = f"GroupLasso has group labels for {len(self.groups)} coefficients"
+            raise ValueError(f"{given}, but X has {p} columns")
 
     def free(self, p: int) -> np.ndarray:
         return np.asarray(self.weights == 0)[self._groups.codes]

@@ -60,8 +60,7 @@ class Criterion(Registered, ABC):
     def for_differences(self, predictions: Array, mean: RowMean | None = None) -> Criterion:
         """Return a scoring loss whose differences have about the same mean but lower variance.
 
-        The predictions (T, m) to be compared are for several iterates and some rows; ``mean``
-        computes the mean over all rows, if these are not all.
+        The predictions are (T, m); ``mean`` is over all rows, if these are some of them.
         """
         return self
 
@@ -81,7 +80,6 @@ class Criterion(Registered, ABC):
         best = minimize_scalar(
             lambda share: risk(low + share * (high - low)),
             bounds=(0.0, 1.0),
-            method="bounded",
             options={"xatol": 1e-9},
         )
         return float(min(best.fun, risk(float(np.median(y)))))
@@ -92,10 +90,7 @@ class Criterion(Registered, ABC):
         return self.label.format(self.parameter)
 
     def lipschitz(self, risks: np.ndarray) -> np.ndarray:
-        """Bound the difference of two risks per root mean square difference of the predictions.
-
-        The result, for T estimated risks, is of shape (T, T).
-        """
+        """Bound differences (T, T) of risks per root mean square difference of the predictions."""
         return np.full((len(risks), len(risks)), self.slope)
 
 
@@ -344,11 +339,9 @@ def resolve_test_loss(test_loss: TestLoss, loss: Loss | None = None) -> PerObser
 
 def _with_parameter(kind: type[Criterion], loss: Loss | None) -> Criterion:
     """Return a scoring loss with the parameter of the minimised loss, if it has the same one."""
-    if issubclass(kind, MarginCriterion):
-        if not isinstance(loss, MarginLoss):
-            return kind()
-        known = isinstance(loss.class_weight, str)
-        return kind(class_weight=loss.class_weight if known else loss.weights)
+    if issubclass(kind, MarginCriterion) and isinstance(loss, MarginLoss):
+        balanced = isinstance(loss.class_weight, str)
+        return kind(class_weight=loss.class_weight if balanced else loss.weights)
     spec = kind.parameter_spec
     if spec is None:
         return kind()
@@ -420,9 +413,8 @@ def check_finite(predictions: Array) -> Array:
     xp = namespace(predictions)
     if not xp.all(xp.isfinite(predictions)):
         raise FloatingPointError(
-            "predictions are not finite although the iterates are: the algorithm diverges on "
-            "a part of the rows, or its derivative does; use smaller step sizes, or None for safe "
-            "ones"
+            "predictions are not finite although the iterates are: the algorithm diverges on a "
+            "part of the rows, or its derivative does; use smaller step sizes, or safe ones (None)"
         )
     return predictions
 
