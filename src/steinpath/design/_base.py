@@ -107,9 +107,8 @@ class Design(ABC):
         """Number of rows and how to sum over them."""
         return Rows(self.n_rows, self.weights, None if self.is_whole else self.over_rows)
 
-    # A design may hold only a share of the rows, with the others held elsewhere. Arrays with one
-    # entry per row then have ``shape[0]`` entries, for the local rows. Quantities of all rows are
-    # computed with the following methods.
+    # A design may hold only a share of the rows. Arrays with one entry per row then have
+    # ``shape[0]`` entries, for these; the following methods compute quantities of all rows.
 
     @property
     def n_rows(self) -> int:
@@ -134,10 +133,7 @@ class Design(ABC):
         return values
 
     def once(self, compute: Callable[[], Array]) -> Array:
-        """Compute a quantity that is the same for all shares on one of them only.
-
-        The function must not communicate with other shares.
-        """
+        """Compute on one share what is the same for all, without communication between them."""
         return compute()
 
     @property
@@ -153,8 +149,7 @@ class Design(ABC):
     def on_blocks(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function where the rows are: here, or on every block of rows of a cluster.
 
-        There, arguments that hold this design or results of earlier calls are replaced by those of
-        the block.
+        There, this design and results of earlier calls are replaced by those of the block.
         """
         return function(*args)
 
@@ -206,10 +201,7 @@ class Design(ABC):
         return False
 
     def gram(self, of_rows: bool = False, dtype: Any = None, center: Array | None = None) -> Array:
-        """Return ``Xᵀ X``, or ``X Xᵀ`` for the rows, after subtracting the features' ``center``.
-
-        It is computed in precision ``dtype``, by default that of the design.
-        """
+        """Return ``Xᵀ X`` (or ``X Xᵀ``, of the rows) of features minus their ``center``."""
         raise NotImplementedError(f"{type(self).__name__} does not implement gram")
 
     def norm_bounds(self) -> NormBounds:
@@ -284,8 +276,8 @@ def norm_bounds(design: Design) -> NormBounds:
     Five steps from a random block of eight columns give the largest Ritz value θ of ``Xᵀ X`` and
     its residual. An eigenvalue lies within the norm of the residual of θ. It is the largest one
     unless the random block is nearly orthogonal to the leading eigenvectors, so ``√(θ + residual)``
-    is an upper bound. For random matrices, whose singular values are dense, it is 1 to 3 percent
-    too large; it is exact if the largest singular values are well separated.
+    is an upper bound: 1 to 3 percent too large for random matrices, whose singular values are
+    dense, and exact if the largest ones are well separated.
     """
     p, members = design.shape[1], design.members
     if p <= EXACT:

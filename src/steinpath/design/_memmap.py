@@ -168,10 +168,7 @@ class BlockDesign(ScalableDesign):
         return DenseDesign.of_checked(values if self._by_rows else values.T)
 
     def gram(self, of_rows: bool = False, dtype: Any = None, center: Array | None = None) -> Array:
-        """Return ``Xᵀ X``, in one pass if X is in C order.
-
-        `has_gram` is False: for paths, products with X are cheaper.
-        """
+        # `has_gram` is False, since products with X are cheaper for paths
         if of_rows:
             raise NotImplementedError("products between rows would need many passes over the file")
         design = self if dtype is None else self.astype(np.dtype(dtype))
@@ -207,10 +204,7 @@ class BlockDesign(ScalableDesign):
         return total
 
     def blocks(self, backward: bool = False) -> Iterator[tuple[slice, np.ndarray]]:
-        """Yield rows of the stored matrix, some at a time, as slices and entries.
-
-        Entries are in the design's precision, in buffers that are valid until the next block.
-        """
+        """Yield slices of rows of the stored matrix, and entries valid until the next block."""
         matrix, dtype, sizes = self._matrix, self.example.dtype, self._sizes
         length, width = matrix.shape
         row = width * max(dtype.itemsize, matrix.dtype.itemsize)

@@ -34,8 +34,8 @@ class InterceptDesign(TransformedDesign):
     features; in other units it keeps the convergence of the intercept and the norm of the matrix in
     proportion.
 
-    means: (p,), or (p, members, 1) for members with means of their own; computed by default
-    intercept_scale: a number, or (members, 1); computed by default
+    By default, ``means``, (p,) or (p, members, 1), and ``intercept_scale``, a number or
+    (members, 1), are computed.
     """
 
     def __init__(self, features: Design, means: Array | None = None, intercept_scale: Any = None):
@@ -63,11 +63,10 @@ class InterceptDesign(TransformedDesign):
         return max(self.inner.members, self.means.shape[1] if self.means.ndim == 3 else 1)
 
     def member(self, k: int) -> InterceptDesign:
-        features = self.inner.member(k)
         if self.means.ndim == 1:
-            same = features is self.inner
-            return self if same else InterceptDesign(features, self.means, self.intercept_scale)
-        return InterceptDesign(features, self.means[:, k, 0], float(self.intercept_scale[k, 0]))
+            return self
+        scale = float(self.intercept_scale[k, 0])
+        return InterceptDesign(self.inner.member(k), self.means[:, k, 0], scale)
 
     def some(self, members: np.ndarray) -> InterceptDesign:
         if self.means.ndim == 1:
@@ -78,9 +77,8 @@ class InterceptDesign(TransformedDesign):
     def without(self, left_out: np.ndarray, count: Any = None, copies: int = 1) -> InterceptDesign:
         """Return the design of members that hold out rows, each centred by the rows it keeps.
 
-        left_out: (n, K), among all rows
-        count: sample size, or (K,), in the scaling of the loss; all rows by default
-        copies: number of copies of the set of members, one after the other
+        ``left_out`` is (n, K), among all rows; ``count`` the sample size, or (K,), in the scaling
+        of the loss, by default that of all rows. The set of members is repeated ``copies`` times.
         """
         features = WeightedDesign.without(self.inner, left_out, count, copies)
         removed = self.array(self.local(left_out))[:, :, None]
@@ -156,10 +154,7 @@ class InterceptDesign(TransformedDesign):
 
 
 def _root_or_one(mean_square: Array, means: Array) -> Any:
-    """Return the root mean square of centred entries, or 1 if these are only rounding errors.
-
-    A float for one design; an array of shape (members, 1) for those of members.
-    """
+    """Return the root mean square (members, 1) of centred entries; 1 for rounding errors only."""
     xp = namespace(means)
     rounding = (4 * float(xp.finfo(means.dtype).eps) * float(xp.max(xp.abs(means)))) ** 2
     if mean_square.ndim == 0:
