@@ -62,10 +62,7 @@ class Tangent(ABC):
         raise NotImplementedError(f"{type(self).__name__} is defined at one iteration only")
 
     def part(self, coordinates: Any, dtype: Any) -> Tangent:
-        """Restrict the derivative to some coordinates (None: all), in another precision.
-
-        The coordinates are indices in increasing order that include the `support`.
-        """
+        """Return the derivative at some coordinates, in another precision; see `Jacobian.part`."""
         raise NotImplementedError(f"{type(self).__name__} does not implement part")
 
 
@@ -94,10 +91,7 @@ class Maps(ABC):
 
     @abstractmethod
     def for_rows(self, rows: Rows, members: int) -> Maps:
-        """Return the same maps for other rows, with each member repeated ``members`` times.
-
-        The copies of the first member come first.
-        """
+        """Return the maps for other rows, with ``members`` copies of each, the first's first."""
 
     @abstractmethod
     def dual_tangent(self, t: int, u: History, v: History) -> Tangent:
@@ -204,12 +198,11 @@ class ProximalMaps(Maps):
         return check_returned(f"{type(self.algorithm).__name__}.{name}", value, history[-1])
 
     def for_rows(self, rows: Rows, members: int) -> ProximalMaps:
-        penalty, algorithm = self.primal_map.penalty.repeated(members), self.algorithm
+        penalty, algorithm = self.primal_map.penalty, self.algorithm.repeated(members)
         share = rows.count / self.dual_map.rows.count
-        algorithm = algorithm.repeated(members)
         if not isinstance(share, float) or share != 1:
             algorithm = algorithm.on_fewer_rows(share)
-        return algorithm.maps(self.dual_map.loss, penalty, rows)
+        return algorithm.maps(self.dual_map.loss, penalty.repeated(members), rows)
 
     def dual_tangent(self, t: int, u: History, v: History) -> Tangent:
         return self._tangent(self.algorithm.dual, self.dual_map, t, u, v)
@@ -234,8 +227,7 @@ class ProximalMaps(Maps):
     @cached_property
     def _vanish(self) -> dict[str, bool]:
         """Whether each update is zero where its map is; over-relaxation adds another term."""
-        alone = self.algorithm.member(0)
-        ones = [np.ones((1, 1, 1)), np.ones((1, 1, 1))]
+        alone, ones = self.algorithm.member(0), [np.ones((1, 1, 1))] * 2
         return {
             update.__name__: not self.carries
             and not np.any(update(np.zeros_like, 2, History(ones), History(ones)))
@@ -296,8 +288,7 @@ class ProximalAlgorithm(Algorithm):
         for name in self.steps:
             value = getattr(self, name)
             if value is not None and getattr(value, "ndim", 0) == 0:
-                # its inverse is finite, too
-                store_number(self, name, low=sys.float_info.min)
+                store_number(self, name, low=sys.float_info.min)  # its inverse is finite, too
 
     @abstractmethod
     def dual(self, prox: Prox, t: int, u: History, v: History) -> Array:
@@ -361,10 +352,8 @@ class ProximalAlgorithm(Algorithm):
         return "the entries of X or y are too large to square; rescale them"
 
     def on_fewer_rows(self, share: Any) -> ProximalAlgorithm:
-        """Return the algorithm with steps that are safe on any subset with this share of the rows.
-
-        It may have the norm of all rows, for which steps are too large by the factor ``1 / share``.
-        """
+        """Return the algorithm with steps that are safe on any subset with this share of rows."""
+        # which may have the norm of all rows: steps are then too large by the factor 1 / share
         return self
 
     def member(self, k: int) -> ProximalAlgorithm:
@@ -387,10 +376,7 @@ class ProximalAlgorithm(Algorithm):
 
 
 class PrimalDual(ProximalAlgorithm):
-    """Algorithm with a dual and a primal step size whose product is bounded.
-
-    A subclass implements its two updates and has fields for its two step sizes.
-    """
+    """Algorithm with two fields, a dual and a primal step size whose product is bounded."""
 
     steps = ("sigma", "tau")
     #: Factor of the dual step and divisor of the primal step, if both are determined from the data;
@@ -436,7 +422,7 @@ class PrimalDual(ProximalAlgorithm):
     slack: float = 1.0
 
     def on_fewer_rows(self, share: Any) -> ProximalAlgorithm:
-        factor = at_most_one(self.slack * share) ** 0.5
+        factor = at_most(self.slack * share, 1.0) ** 0.5
         sizes = {name: getattr(self, name) * factor for name in self.steps}
         return replace(self, **sizes)  # type: ignore[type-var]
 
@@ -454,9 +440,9 @@ class PrimalDual(ProximalAlgorithm):
         return f"{' * '.join(self.steps)} * ‖X‖² / n", value, 1.0
 
 
-def at_most_one(value: Any) -> Any:
-    """Return a number, or each entry of an array, capped at 1."""
-    return clip(value, 0.0, 1.0) if hasattr(value, "ndim") else min(value, 1.0)
+def at_most(value: Any, limit: float) -> Any:
+    """Return a nonnegative number, or each entry of an array, capped at a limit."""
+    return clip(value, 0.0, limit) if hasattr(value, "ndim") else min(value, limit)
 
 
 def largest_of(step: Any) -> float:
@@ -473,8 +459,8 @@ def _balanced_steps(
     design: Design, y: Array, loss: Loss, penalty: Penalty, sigma: Any, tau: Any, ratio: float
 ) -> tuple[Any, Any]:
     """Fill in missing step sizes so that ``sigma tau ‖X‖² / n`` is just below its limit."""
-    # The duals have the size of the loss gradient and the residuals that of y. Steps that move each
-    # by its own size, apart from the ratio, make the path invariant to the units of X and y.
+    # the duals have the size of the loss gradient and the residuals that of y: steps that move each
+    # by its own size, apart from the ratio, make the path invariant to the units of X and y
     n, norm = design.n_rows, design.norm_bounds().high
     product = 0.99 * n / norm**2 if norm else 1.0
     largest_tau = 0.5 * penalty.max_step * math.sqrt(n)
@@ -484,13 +470,11 @@ def _balanced_steps(
         force = math.sqrt(n) * float(rows.total(xp.abs(loss.gradient(y, 0.0, rows))))
         # not quite 1: the first dual of the square-root loss would lie on the boundary of its ball
         sigma = ratio * (0.9 * force / size if force and size else 1.0)
-        # e.g. a quantile level of 1e-320 has a vanishing gradient
-        sigma = min(max(sigma, 1e-200), 1e200)
+        sigma = min(max(sigma, 1e-200), 1e200)  # a quantile level of 1e-320 has no gradient
     if sigma is None:
         return product / tau, tau
     if tau is None:
-        tau = product / sigma
-        tau = clip(tau, 0.0, largest_tau) if hasattr(tau, "ndim") else min(tau, largest_tau)
+        tau = at_most(product / sigma, largest_tau)
     return sigma, tau
 
 

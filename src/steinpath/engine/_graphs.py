@@ -15,6 +15,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import array_api_compat
@@ -51,10 +52,9 @@ class Recording:
     def replay(
         self, advance: Advance, step: Step, past: Histories, times: Iterator[int]
     ) -> Iterator[Newest]:
-        """Record ``advance`` once and launch it for each iteration.
+        """Record ``advance`` once and launch it for each iteration, overwriting its arrays.
 
-        The arrays of each iteration are overwritten by the next one. If the step cannot be
-        recorded, nothing is done, and no iteration is taken from ``times``.
+        If the step cannot be recorded, no iteration is taken from ``times``.
         """
         if self._graph is None or self._step is None or not step.resembles(self._step):
             self._record(advance, step, past)
@@ -138,17 +138,16 @@ class _Inputs:
 
     def fill(self, now: Any) -> None:
         """Copy the arrays of an iteration, unless they are those of the last one."""
-        arrays: list[Array] = []
+        places = count()
 
-        def note(array: Array) -> Array:
-            arrays.append(array)
+        def copy(array: Array) -> Array:
+            k = next(places)
+            if array is not self._sources[k]:
+                self._buffers[k].copy_(array)
+                self._sources[k] = array
             return array
 
-        _mapped(now, note)
-        for k, (array, buffer) in enumerate(zip(arrays, self._buffers, strict=True)):
-            if array is not self._sources[k]:
-                buffer.copy_(array)
-                self._sources[k] = array
+        _mapped(now, copy)
 
 
 def _mapped(tree: Any, change: Callable[[Array], Array]) -> Any:

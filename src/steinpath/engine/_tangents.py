@@ -87,8 +87,8 @@ class Linearization:
             # finding the inactive part would take longer than computing with it
             self._length, self._worth_copying = _WINDOW_ON_DEVICE, 0.0
         self._residuals: list[Array] | None = None  # for maps that use all of them
-        # kept for another pass, they take the memory of another path; carried states require a pass
-        # through all iterations
+        # kept for another pass, derivatives take the memory of another path; carried states require
+        # a pass through all iterations
         keep = keep or batch.maps.carries
         self._known: dict[int, tuple[Tangent, Tangent]] | None = {} if keep else None
 
@@ -125,33 +125,23 @@ class Linearization:
         """Differentiate maps at several iterations at once, as columns of a block."""
         batch = self.batch
         before = slice(first - 2, last - 2), slice(first - 1, last - 1)
-        u, b, eta = (
-            History(batch.block(name, times) for times in before) for name in ("u", "b", "eta")
-        )
-        residuals = batch.residual(slice(first - 2, last - 1))
-        v = History([residuals[:, :, :-1], residuals[:, :, 1:]])
+        u, b, eta = (History(batch.block(name, s) for s in before) for name in ("u", "b", "eta"))
+        v = History(map(batch.residual, before))
         eta.append(batch.block("eta", slice(first, last)))
         times = like(np.arange(first, last), batch.data.response)
-        dual = batch.maps.dual_tangent(times, u, v)
-        primal = batch.maps.primal_tangent(times, b, eta)
+        both = batch.maps.dual_tangent(times, u, v), batch.maps.primal_tangent(times, b, eta)
         iterations, dtype = range(first, last), self.design.example.dtype
-        both = (map_.part(None, dtype).columns(iterations) for map_ in (dual, primal))
-        return zip(*both, strict=True)
+        return zip(*(map_.part(None, dtype).columns(iterations) for map_ in both), strict=True)
 
     def _at(self, t: int, carried: list[Any]) -> tuple[Tangent, Tangent]:
         """Differentiate at one iteration, reading and updating the carried states."""
         batch, low = self.batch, 0 if self.memory is None else max(0, t - self.memory)
-        u, b, eta = (
-            History(batch.block(name, slice(s, s + 1)) for s in range(low, t))
-            for name in ("u", "b", "eta")
-        )
+        past = [slice(s, s + 1) for s in range(low, t)]
+        u, b, eta = (History(batch.block(name, s) for s in past) for name in ("u", "b", "eta"))
         u.carried, b.carried = carried
         if self.memory is None and self._residuals is None:
             self._residuals = [batch.residual(slice(s, s + 1)) for s in range(self.n_iter)]
-        if self._residuals is None:
-            v = History(batch.residual(slice(s, s + 1)) for s in range(low, t))
-        else:
-            v = History(self._residuals[:t])
+        v = History(map(batch.residual, past) if self._residuals is None else self._residuals[:t])
         dual = batch.maps.dual_tangent(t, u, v)
         eta.append(batch.block("eta", slice(t, t + 1)))
         primal = batch.maps.primal_tangent(t, b, eta)
@@ -211,7 +201,7 @@ class Feed:
     into_eta: Array | None  # (p, members, k)
     into_v: Array | None  # (n, members, k)
     readers: Sequence[Array]  # each (p, members, k)
-    #: Weights (members, k) at an iteration, None for no injection. Those of ``v`` may depend on the
+    #: Weights (members, k) at an iteration, None for no injection; those of ``v`` may depend on the
     #: readings of the same iteration.
     eta_weights: Callable[[int], Array | None]
     v_weights: Callable[[int], Array | None]
@@ -231,10 +221,9 @@ class Feed:
 
     def read(self, du: Array, db: Array) -> list[Array]:
         """Multiply each reader with the tangents column by column; dual readers come last."""
-        xp = namespace(db)
-        pairs = [(reader, db) for reader in self.readers]
-        pairs += [(reader, du) for reader in self.dual_readers]
-        return [xp.sum(reader * tangent, axis=0) for reader, tangent in pairs]
+        products = [reader * db for reader in self.readers]
+        products += [reader * du for reader in self.dual_readers]
+        return [namespace(db).sum(product, axis=0) for product in products]
 
     def part(self, window: Window) -> Feed:
         """Return the rows that a window needs."""
@@ -372,11 +361,10 @@ def design_in(batch: Batch, dtype: Any, rngs: Sequence[np.random.Generator]) -> 
     """Return the batch's design in another precision, or unchanged if that is not accurate enough.
 
     It is not if entries overflow, if means are so large that centred entries lose their digits, or
-    if a path is near the limits of the precision. User-defined maps are always called in the path's
-    precision. There is one generator per member.
+    if a path is near the limits of the precision. There is one generator per member.
     """
     whole = batch.data.design
-    if not batch.maps.structured:
+    if not batch.maps.structured:  # user-defined maps are called in the path's precision
         return whole
     design = whole.astype(dtype)
     signs = [whole.signs(rng, design.shape[1]) for rng in rngs]
@@ -389,8 +377,7 @@ def design_in(batch: Batch, dtype: Any, rngs: Sequence[np.random.Generator]) -> 
         """Return the largest entry of each member without a copy."""
         xp, axes = namespace(array), tuple(k for k in range(3) if k != member_axis)
         high, low = to_numpy(xp.max(array, axis=axes)), to_numpy(xp.min(array, axis=axes))
-        largest = np.maximum(high, -low)
-        return np.array([whole.largest(float(size)) for size in largest])
+        return np.array([whole.largest(float(size)) for size in np.maximum(high, -low)])
 
     sizes = [size(product, 1), size(states.b, 0), size(states.u, 0)]
     moderate = all(np.all((x == 0) | ((x > 1e-10) & (x < 1e10))) for x in sizes)
