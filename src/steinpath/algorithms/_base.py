@@ -7,8 +7,7 @@ pair of maps that never see X:
           b^t = \psi^t(b^0, …, b^{t-1}, \eta^0, …, \eta^t).
 
 A proximal algorithm implements each map as a few lines that are linear in the histories, apart from
-one call of the proximal map passed to them. Called with the proximal map, they advance the iterate;
-called with its Jacobian, the same lines advance a block of tangents.
+one call of a proximal map. Called with its Jacobian instead, the same lines advance tangents.
 """
 
 from __future__ import annotations
@@ -39,8 +38,7 @@ class History(list[Array]):
     ----------
     carried : object
         Linear state of an update, such as an anchor or an average: a block or a tuple of blocks. It
-        is None before the first update, which may set it; tangents carry theirs by the same lines.
-        An algorithm that uses it sets ``carries = True``.
+        is None before the first update; an algorithm that sets it has ``carries = True``.
     """
 
     carried: Any = None
@@ -71,9 +69,8 @@ class Maps(ABC):
 
     #: Number of past states that the maps use; None for all.
     memory: ClassVar[int | None]
-    #: Whether tangents have parts and supports. The dual map then uses past ``u`` and ``v``, and
-    #: the primal map past ``b`` and only the newest ``eta``, row by row apart from one structured
-    #: Jacobian. Several members are possible only in this case.
+    #: Whether tangents have parts and supports, and members are possible. The maps then use past
+    #: ``u``, ``v``, ``b`` and the newest ``eta``, row by row apart from one structured Jacobian.
     structured: ClassVar[bool]
     #: Whether updates carry a linear state, which requires a pass from the start.
     carries: bool = False

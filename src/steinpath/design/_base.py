@@ -239,7 +239,7 @@ class ScalableDesign(Design):
         return None
 
 
-def _of_inner(name: str) -> Any:
+def of_inner(name: str) -> Any:
     """Return a property that is the attribute or method of the inner design."""
     return property(lambda self: getattr(self.inner, name))
 
@@ -251,15 +251,15 @@ class TransformedDesign(Design):
         self.inner = inner
         self.shape, self.example, self.out_of_core = inner.shape, inner.example, inner.out_of_core
 
-    n_rows = _of_inner("n_rows")
-    largest_share = _of_inner("largest_share")
-    is_remote = _of_inner("is_remote")
-    all_y = _of_inner("all_y")
-    on_blocks = _of_inner("on_blocks")
-    over_rows = _of_inner("over_rows")
-    largest = _of_inner("largest")
-    local = _of_inner("local")
-    once = _of_inner("once")
+    n_rows = of_inner("n_rows")
+    largest_share = of_inner("largest_share")
+    is_remote = of_inner("is_remote")
+    all_y = of_inner("all_y")
+    on_blocks = of_inner("on_blocks")
+    over_rows = of_inner("over_rows")
+    largest = of_inner("largest")
+    local = of_inner("local")
+    once = of_inner("once")
 
     # subclasses define `forward` and `adjoint`
 

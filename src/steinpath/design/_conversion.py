@@ -160,8 +160,7 @@ def standardised(
     if lazy is not None:
         return ScaledDesign(lazy, scale) if standardize else lazy, scale, None
     means = means if centre else None
-    if means is not None:
-        columns = columns - means
+    columns = columns if means is None else columns - means
     columns = columns / scale if standardize else columns
     rounded = columns if dtype is None else cast(columns, getattr(namespace(X), dtype))
     return DenseDesign(rounded), scale, means

@@ -22,7 +22,7 @@ from steinpath._support.arrays import (
     unit_of,
 )
 from steinpath._support.validation import check_array
-from steinpath.design._base import Design, ScalableDesign, TransformedDesign
+from steinpath.design._base import Design, ScalableDesign, TransformedDesign, of_inner
 from steinpath.problem._rows import Rows
 
 
@@ -54,9 +54,8 @@ class InterceptDesign(TransformedDesign):
         own = not isinstance(intercept_scale, float)
         self.intercept_scale = cast(intercept_scale, self.example.dtype) if own else intercept_scale
 
-    @property
-    def rows(self) -> Rows:
-        return self.inner.rows
+    rows = of_inner("rows")
+    has_gram = of_inner("has_gram")
 
     @property
     def members(self) -> int:
@@ -107,10 +106,6 @@ class InterceptDesign(TransformedDesign):
             return None
         means = self.means if inner is None else take(self.means, inner)
         return InterceptDesign(features, means, self.intercept_scale)
-
-    @property
-    def has_gram(self) -> bool:
-        return self.inner.has_gram
 
     def gram(self, of_rows: bool = False, dtype: Any = None, center: Array | None = None) -> Array:
         inner = self.inner.gram(of_rows, dtype, self.means if center is None else center)
@@ -172,6 +167,9 @@ class WeightedDesign(TransformedDesign):
     count: sample size, or (members, 1); the number of rows by default
     """
 
+    forward = of_inner("forward")
+    row_squares = of_inner("row_squares")
+
     def __init__(self, unweighted: Design, weights: Array, count: Any = None):
         super().__init__(unweighted)
         self.weights: Array = weights
@@ -202,17 +200,11 @@ class WeightedDesign(TransformedDesign):
         count = int(self._count[k, 0]) if hasattr(self._count, "ndim") else self._count
         return WeightedDesign(self.inner.member(k), self.weights[:, k, 0], count)
 
-    def forward(self, block: Array) -> Array:
-        return self.inner.forward(block)
-
     def adjoint(self, block: Array) -> Array:
         return self.inner.adjoint(self.rows.weighted(block))
 
     def adjoint_and_total(self, block: Array) -> tuple[Array, Array]:
         return self.inner.adjoint_and_total(self.rows.weighted(block))
-
-    def row_squares(self, center: Array | None = None) -> Array:
-        return self.inner.row_squares(center)
 
 
 def _copied(values: Array, copies: int, axis: int) -> Array:
@@ -236,6 +228,8 @@ def check_sample_weight(sample_weight: Any, design: Design) -> Array:
 class ScaledDesign(TransformedDesign):
     """Columns divided by one positive number each (p,) in every product."""
 
+    has_gram = of_inner("has_gram")
+
     def __init__(self, features: Design, scale: Array):
         super().__init__(features)
         self.scale = scale
@@ -250,10 +244,6 @@ class ScaledDesign(TransformedDesign):
     def adjoint_and_total(self, block: Array) -> tuple[Array, Array]:
         product, total = self.inner.adjoint_and_total(block)
         return product / along_rows(self.scale, product), total
-
-    @property
-    def has_gram(self) -> bool:
-        return self.inner.has_gram
 
     def gram(self, of_rows: bool = False, dtype: Any = None, center: Array | None = None) -> Array:
         if of_rows:

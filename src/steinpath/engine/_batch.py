@@ -13,10 +13,9 @@ from contextlib import closing
 from dataclasses import fields
 from typing import Any, NamedTuple, overload
 
-import array_api_compat
 import numpy as np
 
-from steinpath._support.arrays import Array, copied, namespace, take
+from steinpath._support.arrays import Array, copied, namespace, on_cuda, take
 from steinpath._support.threads import in_threads, threads_allowed
 from steinpath._support.validation import is_own
 from steinpath.algorithms._base import Algorithm, Maps, ProximalAlgorithm
@@ -113,8 +112,7 @@ class Batch(Sequence[Path]):
     @classmethod
     def of(cls, path: Path) -> Batch:
         """Return a path as a batch of one."""
-        arrays = (path.iterates, path.products, path.duals, path.etas)
-        states = States(*(array[None, ...] for array in arrays))
+        states = States(*(getattr(path, name)[None, ...] for name in STATES))
         batch = cls(path.data, path.penalty, path.algorithm, path.maps, states)
         batch._paths[0] = path
         return batch
@@ -327,8 +325,8 @@ def _as_block(states: Array) -> Array:
 # Batches too large for memory
 # ------------------------------------------------------------------------------------------------
 #
-# The states of a path are ``2 (n_iter + 1) (n + p)`` numbers. Those of many penalties may exceed
-# the memory, while each is needed only while its risk is estimated.
+# The ``2 (n_iter + 1) (n + p)`` numbers of each of many paths may exceed the memory, while each is
+# needed only while its risk is estimated.
 
 #: Bytes for the states of runs that advance together, on a CPU and on a device.
 KEPT, KEPT_ON_DEVICE = 2**29, 2**34
@@ -338,8 +336,7 @@ def at_a_time(batch: Batch, blocks: int) -> int:
     """Return how many runs of this many blocks, ``n + p`` numbers each, fit into memory."""
     design = batch.data.design
     size = namespace(batch.data.y).finfo(design.example.dtype).bits // 8
-    device = str(array_api_compat.device(batch.data.y))
-    budget = KEPT_ON_DEVICE if device.startswith("cuda") else KEPT
+    budget = KEPT_ON_DEVICE if on_cuda(batch.data.y) else KEPT
     numbers = design.largest_share + design.shape[1]
     return int(max(1, budget // (blocks * numbers * size)))
 

@@ -114,10 +114,8 @@ class RunData:
     def without(self, left_out: np.ndarray, count: Any = None, copies: int = 1) -> RunData:
         """Return the data of K members that hold out rows, as if these rows did not exist.
 
-        Columns are centred by the kept rows, which also determine the initial intercepts.
-        ``left_out`` is of shape (n, K), among all rows; ``count`` is the sample size (of each
-        member) in the scaling of loss and steps, by default that of all rows. The set of members
-        is repeated ``copies`` times. These data must have a single member.
+        Columns are centred by the kept rows, which also determine the initial intercepts. Arguments
+        are those of `InterceptDesign.without`. These data must have a single member.
         """
         design = self.design
         if not isinstance(design, InterceptDesign):

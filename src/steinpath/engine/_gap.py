@@ -18,8 +18,7 @@ The gap of iterate t is :math:`P(b^t)` minus the largest bound up to iteration t
 
 A nonconvex penalty has no such bounds, but its local linear approximation at :math:`b^t`, the lasso
 with weights :math:`g'(|b^t_j|)`, does. :math:`b^t` minimises the loss plus that lasso if and only
-if it is a stationary point of the objective. The gap is evaluated at :math:`b^t` from the bounds of
-iteration t alone, since the next iteration has another approximation.
+if it is a stationary point. Its gap has the bounds of iteration t alone.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """CUDA graphs: iterations on a device without launching each kernel separately.
 
-A small problem leaves a GPU idle: an iteration is some twenty kernels of a few microseconds, and
-launching each of them takes the host longer. A graph of one iteration is recorded once, from the
-same code that would otherwise run, and then launched as a whole. Inputs that differ between
-iterations, such as the Jacobians of tangents, are copied into it first.
+A small problem leaves a GPU idle: launching the some twenty kernels of an iteration takes longer
+than running them. A graph of one iteration is recorded once, from the same code, and then launched
+as a whole. Inputs that differ between iterations, such as Jacobians, are copied into it first.
 
 Graphs are used for torch arrays on a CUDA device if the updates of the algorithm are the same in
 every iteration (`Maps.steady`). Set ``STEINPATH_CUDA_GRAPHS=0`` in the environment to disable them.

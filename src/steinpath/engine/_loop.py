@@ -125,8 +125,8 @@ def iterate(
 ) -> Generator[Newest]:
     """Advance a recursion, extending its histories and trimming them to its memory.
 
-    With a recording, the arrays of an iteration are overwritten by the next one, and the histories
-    are up to date once the iterator is closed.
+    With a recording, arrays are overwritten by the next iteration, and the histories are up to date
+    once the iterator is closed.
     """
     times = iter(times)
     while True:

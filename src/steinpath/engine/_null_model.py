@@ -20,11 +20,9 @@ from steinpath.problem._rows import Rows
 
 # Iterations for a null model with several unpenalised columns; they are few, so it is fast.
 _NULL_ITERATIONS = 5000
-# Smallest penalty of a grid relative to the largest: for n < p, for n ≥ p, and for penalties that
-# never give zero coefficients.
+# Smallest penalty of a grid relative to the largest: for n < p, n ≥ p, and without zeros.
 _RATIO_WIDE, _RATIO_TALL, _RATIO_RIDGE = 1e-2, 1e-3, 1e-4
-# Relative margin, in units of rounding, of the largest penalty above the smallest with zero
-# coefficients.
+# Relative margin, in units of rounding, of the largest penalty above that with zero coefficients.
 _ROUNDING = 1e3
 # For other penalties, the largest one shrinks the leading singular direction by this factor.
 _RIDGE_SHRINKAGE = 10.0

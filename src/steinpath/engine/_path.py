@@ -52,11 +52,10 @@ class Path:
     objective : Array of shape (n_iter + 1,)
         Loss plus penalty.
     gap : Array of shape (n_iter + 1,)
-        Duality gap: an upper bound on the objective minus its minimum. For a penalty that is not
-        convex (MCP, SCAD) it is that of the local linear approximation of the penalty at each
-        iterate, which is zero at stationary points only. Infinite if it is unknown: for a
-        `Recursion`, or a user-defined loss or penalty without a conjugate. Not available for rows
-        on a cluster.
+        Duality gap: an upper bound on the objective minus its minimum. For MCP and SCAD it is that
+        of the local linear approximation of the penalty at each iterate, which is zero at
+        stationary points only. Infinite if it is unknown: for a `Recursion`, or a user-defined loss
+        or penalty without a conjugate. Not available for rows on a cluster.
     y : Array of shape (n,)
         The responses.
     loss : Loss

@@ -5,10 +5,9 @@ realised argument, and ``dv^t = -X db^t / √n`` and ``deta^t = Xᵀ du^t / √n
 computed from the responses ``db^t`` to injections into ``dv`` and ``deta``. The caller defines the
 injections by a `Feed`.
 
-The path is known before its tangents are computed, and so is where they vanish: ``du^t`` outside
-the support of the dual map's Jacobian, ``db^t`` outside that of the primal map's. The engine
-therefore works in windows of a few iterations, each on a copy of the active rows and columns of X.
-The omitted entries are exactly zero.
+The path is known before its tangents are computed, and so is where they vanish: ``du^t`` and
+``db^t`` outside the supports of the two maps' Jacobians. The engine therefore works in windows of a
+few iterations, each on a copy of the active rows and columns of X.
 """
 
 from __future__ import annotations
@@ -113,12 +112,11 @@ class Linearization:
         return [self._known[t] for t in range(first, last)]
 
     def _differentiate(self, first: int, last: int) -> list[tuple[Tangent, Tangent]]:
-        maps = self.batch.maps
-        if not maps.structured or maps.carries:
-            carried = [None, None]
-            return [self._at(t, carried) for t in range(first, last)]
+        maps, carried = self.batch.maps, [None, None]
         start = max(first, 2)  # the first iteration has a shorter history
-        alone = [self._at(t, [None, None]) for t in range(first, min(start, last))]
+        if not maps.structured or maps.carries:
+            start = last
+        alone = [self._at(t, carried) for t in range(first, min(start, last))]
         return alone if start >= last else [*alone, *self._at_once(start, last)]
 
     def _at_once(self, first: int, last: int) -> Iterator[tuple[Tangent, Tangent]]:
@@ -155,26 +153,19 @@ class Linearization:
             return Window(first, self.design, None, None, dual, primal)
         n, p = self.design.shape
         dtype = self.design.example.dtype
-        part, active_rows, active_columns = None, None, None
+        part, rows, columns = None, None, None
         # members with their own X have their own active rows and columns
         if self.design.members == 1 and self._worth_copying > 0:
-            active_rows = _union(dual)
             # the residuals of the first iteration still depend on the columns of earlier iterates
-            active_columns = _union([*recent, *primal])
-            count = float(self.design.over_rows(np.asarray(float(_size(active_rows, n)))))
-            share = count * _size(active_columns, p) / (self.design.n_rows * p)
-            if share < self._worth_copying:
-                part = self.design.part(active_rows, active_columns)
+            rows, columns = _union(dual), _union([*recent, *primal])
+            count = float(self.design.over_rows(np.asarray(float(_size(rows, n)))))
+            share = count * _size(columns, p) / (self.design.n_rows * p)
+            part = self.design.part(rows, columns) if share < self._worth_copying else None
         if part is None:
-            part, active_rows, active_columns = self.design, None, None
-        return Window(
-            first,
-            part,
-            active_rows,
-            active_columns,
-            [tangent.part(active_rows, dtype) for tangent in dual],
-            [tangent.part(active_columns, dtype) for tangent in primal],
-        )
+            part, rows, columns = self.design, None, None
+        dual = [tangent.part(rows, dtype) for tangent in dual]
+        primal = [tangent.part(columns, dtype) for tangent in primal]
+        return Window(first, part, rows, columns, dual, primal)
 
 
 def _union(tangents: Sequence[Tangent]) -> Coordinates:
@@ -208,11 +199,6 @@ class Feed:
     dual_readers: Sequence[Array] = ()  # each (n, members, k)
     #: Called with each iteration and ``du^t`` at the active rows.
     watch: Callable[[int, Array], None] | None = None
-
-    @property
-    def arrays(self) -> list[Array | None]:
-        """Injections and readers."""
-        return [self.into_eta, self.into_v, *self.readers, *self.dual_readers]
 
     @property
     def width(self) -> tuple[int, ...]:
@@ -259,12 +245,8 @@ def responses(
         step = TangentStep(window, 1 / math.sqrt(linearization.n_samples), local)
         if past is None:
             rest_n, rest_p = (window.design.zeros(m, *feed.width) for m in window.design.shape)
-            past = Histories(
-                History([rest_n] * length),
-                History([rest_n] * (length - 1)),
-                History([rest_p] * length),
-                History([rest_p] * length),
-            )
+            zeros = (rest_n, length), (rest_n, length - 1), (rest_p, length), (rest_p, length)
+            past = Histories(*(History([block] * count) for block, count in zeros))
         elif not window.whole or any(coordinates is not None for coordinates in old):
             past.u[:] = [_moved(block, old[0], window.rows, n) for block in past.u]
             past.b[:] = [_moved(block, old[1], window.columns, p) for block in past.b]
@@ -301,20 +283,18 @@ class TangentStep:
 
     def now(self, t: int) -> TangentFrame:
         place = t - self.window.first
-        return TangentFrame(
-            self.window.dual[place],
-            self.window.primal[place],
-            self.feed.v_weights(t - 1),
-            self.feed.eta_weights(t),
-        )
+        dual, primal = self.window.dual[place], self.window.primal[place]
+        return TangentFrame(dual, primal, self.feed.v_weights(t - 1), self.feed.eta_weights(t))
 
     def example(self) -> TangentFrame:
         return self.now(self.window.first)
 
     def resembles(self, other: Any) -> bool:
-        return self.window.design is other.window.design and all(
-            mine is theirs for mine, theirs in zip(self.feed.arrays, other.feed.arrays, strict=True)
-        )
+        def arrays(feed: Feed) -> list[Array | None]:
+            return [feed.into_eta, feed.into_v, *feed.readers, *feed.dual_readers]
+
+        same_design = self.window.design is other.window.design
+        return same_design and all(map(operator.is_, arrays(self.feed), arrays(other.feed)))
 
     def injected(self, db: Array, weights: Array | None) -> Array:
         """Return ``dv^t`` given ``db^t``, including its injection."""

@@ -23,7 +23,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from steinpath._support.arrays import Array, cast, like, namespace, to_numpy
+from steinpath._support.arrays import (
+    Array,
+    cast,
+    largest_along,
+    like,
+    namespace,
+    to_numpy,
+    units_of,
+)
 from steinpath._support.validation import (
     check_array,
     check_choice,
@@ -267,9 +275,8 @@ def row_squares_of(path: Path, row_scale: Any) -> Array | None:
     xp = namespace(path.y)
     if isinstance(row_scale, str):
         if row_scale != "norm":
-            raise ValueError(
-                f"row_scale must be None, 'norm', 'auto' or an array; got {row_scale!r:.60}"
-            )
+            given = f"{row_scale!r:.60}"
+            raise ValueError(f"row_scale must be None, 'norm', 'auto' or an array; got {given}")
         squares = path.design.row_squares()
         if not path.design.total(squares) > 0:  # constant columns: there is nothing to correct
             return None
@@ -287,11 +294,8 @@ def row_squares_of(path: Path, row_scale: Any) -> Array | None:
 
 
 def _mean_without(layers: Array, skip: int | None = None) -> Array:
-    xp = namespace(layers)
-    if skip is None:
-        return xp.mean(layers, axis=0)
-    count = layers.shape[0]
-    return (xp.sum(layers, axis=0) - layers[skip, ...]) / (count - 1)
+    total, count = namespace(layers).sum(layers, axis=0), layers.shape[0]
+    return total / count if skip is None else (total - layers[skip, ...]) / (count - 1)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -340,8 +344,7 @@ def dual_traces(
         products[:] = [to_numpy(xp.matrix_transpose(block) @ block)]
 
     # the units are arbitrary and affect only the scale of the result
-    units = xp.max(xp.abs(curves), axis=0, keepdims=True)
-    units = xp.where(units > 0, units, xp.ones_like(units))
+    units = units_of(largest_along(curves, 0))
     weights = cast(curves / units, dtype)[:, :, None, :] + linearization.design.zeros(1, 1, m, 1)
     weights = xp.reshape(weights, (n_iter, members, m * r))
     feed = Feed(

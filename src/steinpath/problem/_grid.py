@@ -86,8 +86,7 @@ def _check(argument: str, parameters: Any, kind: Any, known: set[str]) -> None:
 def robust_spread(y: Array, weights: Array | None = None) -> float:
     """Return the median absolute deviation of y, scaled to the standard deviation of a Gaussian.
 
-    If more than half of the responses are equal, the standard deviation is used instead; for
-    constant responses their absolute value, and 1 for zeros. The result is positive, in units of y.
+    It is the standard deviation if that is 0, then the absolute value of y, and then 1.
     """
     y = to_numpy(y)
     precision = np.finfo(y.dtype if y.dtype.kind == "f" else float).eps

@@ -6,9 +6,8 @@ All Jacobians of proximal maps are symmetric, and each class is closed under
 ``shift * I + factor * J``, which turns the Jacobian of a gradient into that of its proximal map and
 back (Moreau).
 
-The structure also makes tangents cheap. Where a Jacobian vanishes (`Jacobian.support`), tangents
-are zero and are not computed; where it is a multiple of the identity (`Jacobian.isotropic`), they
-can be computed in any coordinates.
+Tangents are not computed where a Jacobian vanishes (`Jacobian.support`), and can be computed in any
+coordinates where it is a multiple of the identity (`Jacobian.isotropic`).
 """
 
 from __future__ import annotations
@@ -135,8 +134,7 @@ class RankOne(WithRankOne):
 class Groups:
     """Partition of the coordinates into groups, with sums over each group.
 
-    The array API standard has no scatter operation, so the coordinates are gathered into a padded
-    table. This is exact, and efficient when groups have similar sizes.
+    The array API standard has no scatter operation: coordinates are gathered into a padded table.
     """
 
     def __init__(self, labels: np.ndarray):

@@ -3,7 +3,7 @@ r"""Margin losses for classification.
 Responses are labels :math:`y_i = \pm 1`, fitted values are :math:`z_i = x_i^\top b`, and the loss
 of a row is :math:`\rho(1 - y_i z_i)`. Since :math:`y_i^2 = 1`, the argument is :math:`y_i (y_i -
 z_i)`: the residual times the label. A margin loss is therefore a loss of residuals like all others.
-The engine does not treat classes specially; the labels are stored with the rows.
+The labels are stored with the rows.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from steinpath.problem._jacobians import Diagonal
 from steinpath.problem._losses import SeparableLoss, _clipped_ratio, _inside, _inverse, _smoothing
 from steinpath.problem._rows import Rows
 
-# Newton steps for the proximal map of the logistic loss. The starting point is within 0.75 of the
-# solution and the third step reduces the error below 1e-3 of that; the fourth is exact to rounding.
+# Newton steps for the proximal map of the logistic loss: from within 0.75 of the solution, three
+# reduce the error below 1e-3 of that, and the fourth is exact to rounding.
 _NEWTON_STEPS = 4
 
 

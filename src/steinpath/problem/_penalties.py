@@ -4,10 +4,9 @@ A penalty provides its value, its proximal map
 
 .. math:: \mathrm{prox}(b) = \arg\min_x \; g(x) + \|x - b\|^2 / (2\,\mathrm{step}),
 
-and the structured Jacobian of that map. The proximal map of every separable penalty in this module
-is odd and piecewise linear: zero up to a first knot, then linear with known slope from each knot to
-the next. A separable penalty therefore specifies its knots and slopes, from which the map and its
-Jacobian follow.
+and the structured Jacobian of that map. The proximal map of a separable penalty is odd and
+piecewise linear: zero up to a first knot, then linear with known slope from each knot to the next.
+Such a penalty therefore specifies its knots and slopes, from which the map and its Jacobian follow.
 """
 
 from __future__ import annotations
