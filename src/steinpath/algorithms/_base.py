@@ -242,10 +242,8 @@ class ProximalTangent(Tangent):
     update: Update
     jacobian: Jacobian
     t: int
-    #: Whether it is zero where the Jacobian is.
-    vanishes: bool
-    #: Whether the update carries a linear state.
-    carries: bool
+    vanishes: bool  # whether it is zero where the Jacobian is
+    carries: bool  # whether the update carries a linear state
 
     def __call__(self, first: History, second: History) -> Array:
         if self.carries and self.t > 1 and first.carried is None:
@@ -273,8 +271,7 @@ class ProximalTangent(Tangent):
 class ProximalAlgorithm(Algorithm):
     """Algorithm whose two updates each call one proximal map."""
 
-    #: Names of its step sizes: numbers, or None until they are determined from the data. Members
-    #: may have their own steps, as arrays of shape (members, 1).
+    #: Names of its step sizes: numbers, arrays (members, 1), or None until they are determined.
     steps: ClassVar[tuple[str, ...]]
     #: Whether its updates carry a linear state; see `History`.
     carries: ClassVar[bool] = False

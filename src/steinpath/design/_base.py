@@ -53,15 +53,13 @@ class Design(ABC):
     weights : Array of shape (n,) or None
         Row weights with mean 1; None if all are equal. `rmatmat` includes them.
     out_of_core : bool
-        Whether a product costs much more than its arithmetic, for example because X is read from a
-        file.
+        Whether a product costs much more than its arithmetic, as if X is read from a file.
     is_remote : bool
         Whether the rows are in other processes, where `on_blocks` calls functions.
     all_y : Array or None
         Responses of all rows, if they are known and some rows are not local.
     source_rows : ndarray of int of shape (n,) or None
-        Index of the observation of each row, if integer counts were expanded into repeated rows;
-        None if each row is one observation.
+        Index of the observation of each row, if rows were repeated by integer counts.
     """
 
     shape: tuple[int, int]

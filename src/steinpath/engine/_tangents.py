@@ -36,8 +36,7 @@ from steinpath.engine._batch import Batch
 from steinpath.engine._graphs import recording_of
 from steinpath.engine._loop import Histories, iterate
 
-#: Iterations that share a copy of the active part of X: few enough to have similar active sets,
-#: enough to pay for the copy.
+#: Iterations that share a copy of the active part of X: few, to have similar active sets.
 WINDOW = 12
 #: A part of X is copied if it is smaller than this share of X.
 WORTH_COPYING = 0.8

@@ -318,8 +318,7 @@ def resolve_test_loss(test_loss: TestLoss, loss: Loss | None = None) -> PerObser
     """Return the scoring loss as a callable of ``(y, prediction)``.
 
     None selects the one matched to the minimised ``loss``. A name is a key of `CRITERIA`, with the
-    parameter of ``loss`` if that has the same one, and the default otherwise. A `Loss` uses its own
-    parameter.
+    parameter of ``loss`` if that has the same one. A `Loss` uses its own parameter.
     """
     if test_loss is None and loss is not None:
         test_loss = loss
