@@ -175,8 +175,8 @@ def _union(tangents: Sequence[Tangent]) -> Coordinates:
     return np.flatnonzero(to_numpy(reduce(operator.or_, masks)))
 
 
-def _size(coordinates: Coordinates, all_of_them: int) -> int:
-    return all_of_them if coordinates is None else len(coordinates)
+def _size(coordinates: Coordinates, total: int) -> int:
+    return total if coordinates is None else len(coordinates)
 
 
 @dataclass(frozen=True, eq=False)

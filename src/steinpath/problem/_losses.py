@@ -151,8 +151,7 @@ class SeparableLoss(Loss):
 
     def gauge(self, w: Array, rows: Rows | None = None) -> Array:
         # the derivative of rho is bounded, and √n w must lie between its bounds
-        low, high = self.score(np.array([-math.inf, math.inf]), 0.0).tolist()
-        xp = namespace(w)
+        xp, (low, high) = namespace(w), self.score(np.array([-math.inf, math.inf]), 0.0).tolist()
         return (rows or Rows.of(w)).root * xp.max(xp.maximum(w / low, w / high), axis=0)
 
     def location(self, y: Array, weights: Array | None = None) -> float:
@@ -428,11 +427,11 @@ def _norm(r: Array, rows: Rows | None) -> Array:
 
 
 def _at_least(norm: Array, step: Any) -> Array:
-    xp = namespace(norm)
     if hasattr(step, "ndim"):
-        return xp.maximum(norm, step)
+        return namespace(norm).maximum(norm, step)
     # a zero residual has the subgradient 0; the smallest normal number avoids 0 / 0
-    return clip(norm, max(step, float(xp.finfo(norm.dtype).smallest_normal)), None)
+    tiny = float(namespace(norm).finfo(norm.dtype).smallest_normal)
+    return clip(norm, max(step, tiny), None)
 
 
 def _mean(y: Array, weights: Array | None) -> float:
