@@ -192,6 +192,31 @@ def test_two_copy_identity(loss, penalty):
 
 
 @everywhere
+def test_closed_forms_for_three_iterates():
+    """The paper's worked example T = 3, from the Jacobian blocks alone."""
+    X, y, _ = draw(N, P)
+    S = covariance_of(P)
+    recursion = history_dependent_recursion(N, P)
+    path = sp.run(X, y, sp.Squared(), sp.NoPenalty(), recursion, n_iter=2)
+    blocks, root_n = jacobian_blocks(path), np.sqrt(N)
+    psi, phi_v = blocks["psi_eta"], blocks["phi_v"]
+    Q11, Q22 = psi[1, 1] / root_n, psi[2, 2] / root_n
+    Q21 = blocks["psi_b"][2, 1] @ Q11 + psi[2, 1] / root_n
+    Q21 = Q21 - psi[2, 2] @ X.T @ phi_v[2, 1] @ X @ Q11 / N
+    P22 = psi[2, 2] @ X.T @ phi_v[2, 1] / N
+    W, K, A = sp.correction_matrices(path, S)
+    np.testing.assert_allclose(W[1, 0], np.trace(S @ Q11))
+    np.testing.assert_allclose(W[2, :2], [np.trace(S @ Q21), np.trace(S @ Q22)])
+    gram, What = X.T @ X, np.linalg.solve(K, A)
+    w21, w32 = np.trace(gram @ Q11) / N, np.trace(gram @ Q22) / N
+    np.testing.assert_allclose([What[1, 0], What[2, 1]], [w21, w32])
+    # the paper prints a minus before the second term; K Ŵ = A with K = tr(X P) / √n and diagonal
+    # -√n gives a plus
+    w31 = (np.trace(gram @ Q21) + np.trace(X @ P22) * w21) / N
+    np.testing.assert_allclose(What[2, 0], w31)
+
+
+@everywhere
 @pytest.mark.parametrize("penalty", PENALTY_EXAMPLES)
 def test_squared_loss_ties_K_to_A(penalty):
     X, y, _ = draw(N, P)
