@@ -80,7 +80,6 @@ LONG_TESTS = {
     "test_cut_off_after_any_byte",
     "test_double_precision_reaches_far",
     "test_duality_gaps_of_margin_losses_are_bounds_and_vanish",
-    "test_duals_of_every_algorithm_give_bounds",
     "test_eight_commands_that_write_the_same_files",
     "test_eight_fits_in_processes_are_those_one_after_the_other",
     "test_estimators_with_weights_and_warm_starts",

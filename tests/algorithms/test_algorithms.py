@@ -1,14 +1,13 @@
-"""Updates as they were published, step sizes, warnings and what an algorithm cannot handle."""
+"""Step sizes, warnings and what an algorithm cannot handle; updates are in `differential`."""
 
-import re
 import warnings
 
 import numpy as np
 import pytest
 
 import steinpath
-from backends import everywhere, on_backend, seen, sp
-from problems import Products, draw, handles
+from backends import everywhere, on_backend, sp
+from problems import draw, handles
 from steinpath.algorithms._base import History
 from steinpath.design import _dense
 from steinpath.engine import _batch, _data
@@ -20,81 +19,10 @@ DenseDesign, prepare, start = map(
 
 
 # ------------------------------------------------------------------------------------------------
-# Updates, written out
-# ------------------------------------------------------------------------------------------------
-
-ROWS, COLUMNS, LAM, ITERATIONS = 12, 7, 0.05, 9
-
-
-def soft(z, threshold):
-    return np.sign(z) * np.maximum(np.abs(z) - threshold, 0)
-
-
-def assert_iterates(path, iterates):
-    assert np.abs(iterates[-1]).max() > 0.1
-    for t, b in enumerate(iterates, 1):
-        np.testing.assert_allclose(path.coef[t], b, atol=1e-13)
-
-
-@everywhere
-@pytest.mark.parametrize(("theta", "relaxation"), [(1.0, 1.0), (0.4, 1.0), (1.0, 1.6), (1.0, 0.7)])
-def test_chambolle_pock_with_the_relaxation_of_condat(theta, relaxation):
-    """Both unrelaxed points come from relaxed ones, then both are relaxed (Condat, 2013)."""
-    X, y, _ = draw(ROWS, COLUMNS)
-    sigma, tau, root = 0.3, 0.2, np.sqrt(ROWS)
-    algorithm = sp.ChambollePock(sigma, tau, theta, relaxation)
-    path = sp.run(X, y, sp.LAD(), sp.Lasso(LAM), algorithm, n_iter=ITERATIONS)
-    u, b, unrelaxed, before, iterates = np.zeros(ROWS), *[np.zeros(COLUMNS)] * 3, []
-    for t in range(ITERATIONS):
-        ahead = unrelaxed + theta * (unrelaxed - before)
-        dual = np.clip(u - sigma * (y - X @ ahead) / root, -1 / root, 1 / root)
-        u = u + relaxation * (dual - u)
-        before, unrelaxed = b, soft(b - tau * X.T @ u / root, tau / root * LAM)
-        b = b + relaxation * (unrelaxed - b)
-        iterates.append(b)
-        np.testing.assert_allclose(path.dual[t], u, atol=1e-13)
-    assert_iterates(path, iterates)
-
-
-@everywhere
-def test_linearized_admm_with_its_multiplier():
-    """The split residual, one linearised step of the coefficients, and the multiplier."""
-    X, y, _ = draw(ROWS, COLUMNS)
-    rho, alpha, root = 1.2, 0.1, np.sqrt(ROWS)
-    algorithm = sp.LinearizedADMM(rho, alpha)
-    path = sp.run(X, y, sp.LAD(), sp.Lasso(LAM), algorithm, n_iter=ITERATIONS)
-    multiplier, b, iterates = np.zeros(ROWS), np.zeros(COLUMNS), []
-    for _ in range(ITERATIONS):
-        v = (y - X @ b) / root
-        split = soft(v - multiplier / rho, 1 / rho)
-        force = multiplier + rho * (split - v)
-        b = soft(b - alpha * X.T @ force / root, alpha * LAM)
-        multiplier = multiplier + rho * (split - (y - X @ b) / root)
-        iterates.append(b)
-    assert_iterates(path, iterates)
-
-
-@everywhere
-@pytest.mark.parametrize("momentum", [False, True], ids=["plain", "momentum"])
-def test_proximal_gradient_and_fista(momentum):
-    X, y, _ = draw(ROWS, COLUMNS)
-    step, root = 0.2, np.sqrt(ROWS)
-    algorithm = sp.FISTA(step) if momentum else sp.ProximalGradient(step)
-    path = sp.run(X, y, sp.Squared(), sp.Lasso(LAM), algorithm, n_iter=ITERATIONS)
-    b = before = np.zeros(COLUMNS)
-    iterates = []
-    for t in range(1, ITERATIONS + 1):
-        ahead = b + momentum * (t - 1) / (t + 2) * (b - before)
-        gradient = X.T @ (X @ ahead - y) / ROWS
-        before, b = b, soft(ahead - step * gradient, step / root * LAM)
-        iterates.append(b)
-    assert_iterates(path, iterates)
-
-
-# ------------------------------------------------------------------------------------------------
 # Members
 # ------------------------------------------------------------------------------------------------
 
+LAM, COLUMNS = 0.05, 7
 FIXED = [
     sp.ChambollePock(0.3, 0.2),
     sp.ChambollePock(0.3, 0.2, relaxation=1.6),
@@ -158,52 +86,6 @@ def test_maps_of_members_that_leave_rows_out_are_those_of_the_rows_they_keep(alg
             np.testing.assert_allclose(primal[:, own], expected)
 
 
-OWN_STEPS = [
-    ("ChambollePock", sp.LAD(), {}, {"sigma": [0.3, 0.5, 0.1], "tau": [0.2, 0.1, 0.4]}),
-    ("ChambollePock", sp.SquareRoot(), {"tau": 0.2, "theta": 0.5}, {"sigma": [0.3, 0.5, 0.1]}),
-    ("ChambollePock", sp.Squared(), {"sigma": 0.3, "relaxation": 1.6}, {"tau": [0.2, 0.1, 0.4]}),
-    (
-        "HalpernPDHG",
-        sp.LAD(),
-        {"restart": 4, "warmup": 1},
-        {"sigma": [0.3, 0.5, 0.1], "tau": [0.2, 0.1, 0.4]},
-    ),
-    ("LinearizedADMM", sp.LAD(), {}, {"rho": [1.2, 0.3, 0.7], "alpha": [0.1, 0.2, 0.05]}),
-    ("ProximalGradient", sp.Huber(), {}, {"step": [0.1, 0.2, 0.3]}),
-    ("FISTA", sp.Squared(), {}, {"step": [0.1, 0.2, 0.3]}),
-]
-
-
-@everywhere
-@pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
-@pytest.mark.parametrize(("name", "loss", "options", "steps"), OWN_STEPS)
-def test_members_with_step_sizes_of_their_own(name, loss, options, steps, fit_intercept):
-    """They give the iterates, and the matrices, of separate runs."""
-    X, y, _ = draw(ROWS, COLUMNS)
-    X, y, algorithm, penalty = X / 3 + 0.2, y + 2.0, getattr(sp, name), sp.Lasso(LAM)
-    together = algorithm(**options, **{k: np.array(own)[:, None] for k, own in steps.items()})
-    batch = start(prepare(X, y, seen(loss), fit_intercept), penalty, together, 3)
-    batch = batch.extended(ITERATIONS)
-    for k in range(3):
-        alone = algorithm(**options, **{step: own[k] for step, own in steps.items()})
-        path = sp.run(X, y, seen(loss), penalty, alone, ITERATIONS, fit_intercept)
-        found = batch[k]
-        assert np.abs(path.coef[-1]).max() > 0.01
-        for which in ("coef", "dual", "fitted", "intercept"):
-            np.testing.assert_allclose(
-                getattr(found, which), getattr(path, which), atol=1e-13, err_msg=which
-            )
-        assert found.algorithm == path.algorithm
-        for one, other in zip(
-            sp.correction_matrices(found, np.eye(COLUMNS)),
-            sp.correction_matrices(path, np.eye(COLUMNS)),
-            strict=True,
-        ):
-            np.testing.assert_allclose(one, other, atol=1e-11)
-    with pytest.raises(IndexError):
-        batch[3]
-
-
 @everywhere
 def test_steps_that_members_did_not_give_are_chosen_for_each():
     X, y, _ = draw(80, 50)
@@ -250,29 +132,6 @@ def test_the_largest_step_of_all_members_is_checked():
 # ------------------------------------------------------------------------------------------------
 # Step sizes
 # ------------------------------------------------------------------------------------------------
-
-
-@everywhere
-@pytest.mark.parametrize("shape", [(60, 40), (40, 60), (40, 3), (1, 5), (5, 1)])
-def test_norm_is_the_largest_singular_value(shape):
-    X = np.random.default_rng(0).standard_normal(shape)
-    np.testing.assert_allclose(DenseDesign(X).norm_bounds(), np.linalg.norm(X, 2), rtol=1e-6)
-    assert DenseDesign(0 * X).norm_bounds() == (0, 0)
-
-
-@everywhere
-def test_default_steps_are_safe():
-    X, y, _ = draw(80, 50)
-    square = np.linalg.norm(X, 2) ** 2 / 80
-    for given in ({}, {"sigma": 0.7}, {"tau": 0.7}):
-        used = sp.run(X, y, sp.LAD(), sp.Lasso(0.1), sp.ChambollePock(**given), n_iter=1).algorithm
-        assert 0.9 < used.sigma * used.tau * square <= 1
-        assert {k: getattr(used, k) for k in given} == given
-    for given in ({}, {"rho": 0.7}, {"alpha": 0.7}):
-        used = sp.run(X, y, sp.LAD(), sp.Lasso(0.1), sp.LinearizedADMM(**given), n_iter=1).algorithm
-        assert 0.9 < used.rho * used.alpha * square <= 1
-    used = sp.run(X, y, sp.Squared(), sp.Lasso(0.1), sp.FISTA(), n_iter=1).algorithm
-    assert 0.9 < used.step * square <= 1
 
 
 @everywhere
@@ -370,29 +229,6 @@ def test_smoothness_counts_in_the_limit():
         sp.run(2 * np.eye(4), np.arange(4.0), loss, sp.Lasso(0.1), sp.ProximalGradient(1.0), 1)
 
 
-class OutOfCore(Products):
-    """A design that goes through its rows as seldom as it can."""
-
-    out_of_core = True
-
-
-@pytest.mark.parametrize("kind", [np.asarray, OutOfCore], ids=["dense", "out of core"])
-def test_unsafe_steps_warn_and_say_by_how_much(kind):
-    X, y, _ = draw(80, 50)
-    square = np.linalg.norm(X, 2) ** 2 / 80
-    cases = [
-        (sp.LAD(), sp.ChambollePock(2.0, 2.5 / square), 5.0),
-        (sp.LAD(), sp.LinearizedADMM(2.0, 2.5 / square), 5.0),
-        (sp.Squared(), sp.ProximalGradient(3.0 / square), 1.5),
-        (sp.Squared(), sp.FISTA(3.0 / square), 3.0),
-    ]
-    for loss, algorithm, factor in cases:
-        with pytest.warns(UserWarning, match="may diverge") as caught:
-            sp.run(kind(X), y, loss, sp.Lasso(0.1), algorithm, n_iter=1)
-        said = float(re.search(r"is ([\d.]+) times the limit", str(caught[0].message))[1])
-        assert said == pytest.approx(factor, rel=1e-2)
-
-
 def test_warnings_point_at_the_caller_and_not_into_the_package():
     X, y, _ = draw(80, 50)
     with pytest.warns(UserWarning, match="may diverge") as caught:
@@ -428,11 +264,6 @@ def test_multivalued_proximal_maps_are_refused():
             f"{sp.ChambollePock(1e-6, 4 * limit)!r} takes the step 1.5 at n = 16; "
             "use a smaller step size, or leave it at None"
         )
-        # the default stays within the limit, however small X is
-        tiny = sp.run(1e-6 * X, y, sp.LAD(), penalty, n_iter=3)
-        assert tiny.algorithm.tau / 4 < limit
-        gradient = sp.run(1e-6 * X, y, sp.Squared(), penalty, sp.ProximalGradient(), n_iter=3)
-        assert gradient.algorithm.step / 4 < limit
 
 
 def test_recursion_wants_no_penalty_and_no_intercept():

@@ -94,22 +94,24 @@ def test_histories_are_lists(library):
     np.testing.assert_allclose(path.dual, -means, atol=1e-12)
 
 
+#: What is no iterate, and how a message shows it.
+WRONG = {
+    "nothing": (lambda x: None, "it returned NoneType$"),
+    "a number": (lambda x: 0.0, "it returned float$"),
+    "a list": (lambda x: x.tolist(), "it returned list$"),
+    "too few": (lambda x: x[:-1], r"it returned ndarray \(shape"),
+    "more axes": (lambda x: x[None], r"it returned ndarray \(shape \(1, "),
+    "complex": (lambda x: x + 0j, "dtype complex128"),
+    "objects": (lambda x: x.astype(object), "dtype object"),
+    "dates": (lambda x: (100 * x).astype("datetime64[s]"), r"dtype datetime64\[s\]"),
+    "masked": (lambda x: np.ma.masked_less(x, 0), "it returned MaskedArray"),
+    "tensors": (lambda x: torch.tensor(x), "it returned Tensor"),
+}
+NO_ITERATE = pytest.mark.parametrize(("returned", "message"), WRONG.values(), ids=WRONG)
+
+
 @pytest.mark.parametrize("name", momentum())
-@pytest.mark.parametrize(
-    ("returned", "message"),
-    [
-        (lambda x: None, "it returned NoneType$"),
-        (lambda x: 0.0, "it returned float$"),
-        (lambda x: x.tolist(), "it returned list$"),
-        (lambda x: x[:-1], r"it returned ndarray \(shape"),
-        (lambda x: x[None], r"it returned ndarray \(shape \(1, "),
-        (lambda x: x + 0j, "dtype complex128"),
-        (lambda x: x.astype(object), "dtype object"),
-        (lambda x: (100 * x).astype("datetime64[s]"), r"dtype datetime64\[s\]"),
-        (lambda x: np.ma.masked_less(x, 0), "it returned MaskedArray"),
-        (lambda x: torch.tensor(x), "it returned Tensor"),
-    ],
-)
+@NO_ITERATE
 def test_maps_that_return_no_iterate_are_refused(name, returned, message):
     X, y, _ = draw(24, 6)
     maps = momentum()
@@ -137,47 +139,37 @@ def test_tensors_that_require_gradients_are_refused():
         )
 
 
-WRONG = {
-    "nothing": lambda x: None,
-    "a number": lambda x: 0.0,
-    "a list": lambda x: x.tolist(),
-    "too few": lambda x: x[:-1],
-    "a vector": lambda x: x.ravel(),
-    "more members": lambda x: x + np.zeros((1, 3, 1)),
-    "complex": lambda x: x + 0j,
-    "masked": lambda x: np.ma.masked_less(x, 0),
-    "objects": lambda x: x.astype(object),
-    "dates": lambda x: (100 * x).astype("datetime64[s]"),
-    "tensors": lambda x: torch.tensor(x),
-}
-
-
 @pytest.mark.parametrize("fit_intercept", [False, True], ids=["no intercept", "intercept"])
-@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
-def test_what_is_no_iterate_is_refused(wrong, fit_intercept):
+@NO_ITERATE
+def test_what_is_no_iterate_is_refused(returned, message, fit_intercept):
     class Prox(sp.Lasso):
         def prox(self, b, step):
-            return wrong(super().prox(b, step))
+            return returned(super().prox(b, step))
 
     class Gradient(sp.Huber):
         def gradient(self, r, step=0.0, rows=None):
-            return wrong(super().gradient(r, step, rows))
+            return returned(super().gradient(r, step, rows))
 
     class Dual(sp.ChambollePock):
         def dual(self, prox, t, u, v):
-            return wrong(super().dual(prox, t, u, v))
+            return returned(super().dual(prox, t, u, v))
 
     X, y, _ = draw(30, 6)
-    steps = sp.ChambollePock(0.1, 0.1)
+    lasso, steps = sp.Lasso(0.2), sp.ChambollePock(0.1, 0.1)
     options = {"n_iter": 3, "fit_intercept": fit_intercept}
-    with pytest.raises(ValueError, match=r"^Prox.prox must return an array of shape \(6, 1, 1\)"):
-        sp.run(X, y, sp.LAD(), Prox(0.2), steps, **options)
-    with pytest.raises(ValueError, match=r"^Prox.prox must return an array of shape \(6, 1, 1\)"):
-        sp.run_batch(X, y, sp.LAD(), [Prox(0.2), sp.Ridge(0.1)], steps, **options)
-    with pytest.raises(ValueError, match=r"^Gradient.gradient must return an array of shape \(30"):
-        sp.run(X, y, Gradient(), sp.Lasso(0.2), steps, **options)
-    with pytest.raises(ValueError, match=r"^Dual.dual must return an array of shape \(30, 1, 1\)"):
-        sp.run(X, y, sp.LAD(), sp.Lasso(0.2), Dual(0.1, 0.1), **options)
+    for name, size, run in (
+        ("Prox.prox", 6, lambda: sp.run(X, y, sp.LAD(), Prox(0.2), steps, **options)),
+        (
+            "Prox.prox",
+            6,
+            lambda: sp.run_batch(X, y, sp.LAD(), [Prox(0.2), sp.Ridge(0.1)], steps, **options),
+        ),
+        ("Gradient.gradient", 30, lambda: sp.run(X, y, Gradient(), lasso, steps, **options)),
+        ("Dual.dual", 30, lambda: sp.run(X, y, sp.LAD(), lasso, Dual(0.1, 0.1), **options)),
+    ):
+        shape = rf"shape \({size}, 1, 1\) .*{message}"
+        with pytest.raises(ValueError, match=f"^{name} must return an array of {shape}"):
+            run()
 
 
 def test_other_precisions_are_cast():

@@ -199,15 +199,6 @@ def test_products_go_back_and_forth(in_blocks, monkeypatch):
     assert pieces[6:] == pieces[:6][::-1]
 
 
-def test_rows_of_a_block(mapped):
-    """A few at least, unless they are very long."""
-    data = mapped(problem()[0])
-    for largest, rows in ((1, 1), (5 * 12 * 8, 5), (2**20, 10)):
-        design = BlockDesign(data, sizes=BlockSizes(0, few_rows=10, largest_block=largest))
-        first, _ = next(design.blocks())
-        assert first == slice(0, rows)
-
-
 def test_large_parts_are_not_copied(mapped):
     sizes = replace(SMALL, largest_part=10 * 12 * 8)
     design = BlockDesign(mapped(problem()[0]), sizes=sizes)

@@ -167,18 +167,6 @@ def test_dual_readings_come_after_those_of_the_coefficients_and_are_watched():
         assert np.abs(primal - dual).max() > 1e-3
 
 
-def test_runs_until_an_iteration_are_their_first_iterations():
-    path = active_path()
-    part = Batch.of(path).until(7)
-    assert part.n_iter == 7
-    np.testing.assert_array_equal(part.coef[0], path.coef[:8])
-    np.testing.assert_array_equal(part.dual[0], path.dual[:7])
-    signs, curves = np.ones((60, 1, 1)), np.ones((45, 1, 1))
-    short = dual_traces(Linearization(part), signs, signs, curves[:7])
-    whole = dual_traces(Linearization(batch_of(path)), signs, signs, curves)
-    np.testing.assert_allclose(short.traces, whole.traces[:8], atol=1e-12)
-
-
 @everywhere
 def test_recent_curves_reproduce_the_iterates():
     path = active_path()

@@ -1,6 +1,5 @@
 """The duality gap: above the distance to optima that other solvers find, and zero in the end."""
 
-import functools
 import math
 import runpy
 from pathlib import Path as File
@@ -109,27 +108,6 @@ def test_gap_ends_at_zero(loss, penalty, weights, intercept):
     assert path.gap[-1] <= (1e-9 if loss in SMOOTH else 1e-3) * path.objective[-1]
 
 
-@functools.cache
-def smallest_objective(loss, intercept):
-    """What Chambolle–Pock finds in the end."""
-    X, y, _ = draw(40, 6)
-    long = sp.run(X, y, LOSS_EXAMPLES[loss], sp.Lasso(0.5), n_iter=3000, fit_intercept=intercept)
-    return long.objective.min()
-
-
-@INTERCEPT
-@pytest.mark.parametrize("name", ALGORITHM_EXAMPLES)
-def test_duals_of_every_algorithm_give_bounds(name, intercept):
-    X, y, _ = draw(40, 6)
-    algorithm = ALGORITHM_EXAMPLES[name]
-    for name, loss in LOSS_EXAMPLES.items():
-        if not handles(algorithm, loss):
-            continue
-        path = sp.run(X, y, loss, sp.Lasso(0.5), algorithm, 500, fit_intercept=intercept)
-        assert_bounds(path, smallest_objective(name, intercept))
-        assert path.gap[-1] < 0.02 * path.objective[-1]
-
-
 @pytest.mark.parametrize("seed", range(25))
 def test_gap_bounds_the_distance_on_random_problems(seed):
     rng = np.random.default_rng(seed)
@@ -141,14 +119,9 @@ def test_gap_bounds_the_distance_on_random_problems(seed):
     penalty = PENALTY_EXAMPLES[rng.choice(CONVEX)](p)
     if hasattr(penalty, "lam"):
         penalty = type(penalty)(**{**arguments(penalty), "lam": 10.0 ** rng.uniform(-3, 1)})
-    algorithm = rng.choice(
-        [
-            sp.ChambollePock(),
-            sp.LinearizedADMM(),
-            sp.ChambollePock(theta=0.5),
-            sp.HalpernPDHG(restart=9),
-        ]
-    )
+    algorithm = rng.choice([own for own in ALGORITHM_EXAMPLES.values() if handles(own, loss)])
+    if algorithm == ALGORITHM_EXAMPLES["chambolle-pock-theta"]:  # whose steps are given
+        algorithm = sp.ChambollePock(theta=0.5)
     weights = rng.uniform(0.1, 3, n) if rng.random() < 0.5 else None
     rest = {"fit_intercept": bool(rng.random() < 0.5), "sample_weight": weights}
     path = sp.run(X, y, loss, penalty, algorithm, 200, **rest)
@@ -389,11 +362,3 @@ def test_gap_is_zero_where_nothing_is_to_be_fitted():
     for loss in LOSS_EXAMPLES.values():
         path = sp.run(X, np.zeros(20), loss, sp.Lasso(0.3), n_iter=3, fit_intercept=True)
         np.testing.assert_array_equal(path.gap, 0.0)
-
-
-def test_gap_is_the_same_whatever_is_looked_at_together(monkeypatch):
-    X, y, _ = draw(40, 6)
-    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=50)
-    monkeypatch.setattr(_gap, "_ITERATES", 7)
-    again = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=50)
-    np.testing.assert_allclose(again.gap, path.gap, rtol=1e-10)

@@ -43,16 +43,6 @@ def row_weights(y, class_weight):
     return np.where(y > 0, class_weight[1], class_weight[-1])
 
 
-def objective(loss, penalty, X, y, coef, intercept, weights):
-    margins = y * (X @ coef + intercept)
-    rho = {
-        "hinge": lambda: np.maximum(1 - margins, 0),
-        "squared_hinge": lambda: np.maximum(1 - margins, 0) ** 2 / 2,
-        "logistic": lambda: np.logaddexp(0, -margins),
-    }
-    return weights @ rho[loss.name]() / math.sqrt(len(y)) + penalty.value(coef)
-
-
 # ------------------------------------------------------------------------------------------------
 # Limits
 # ------------------------------------------------------------------------------------------------

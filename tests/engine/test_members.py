@@ -179,14 +179,6 @@ def test_steps_are_those_of_the_strictest_penalty(algorithm, kind):
         assert_same(path, sp.run(*data, sp.Huber(), penalty, alone[1.1], 15))
 
 
-def test_steps_too_long_for_one_of_them_are_refused():
-    steps = sp.ChambollePock(0.01, 2.0 * np.sqrt(14))
-    with pytest.raises(
-        ValueError, match=r"MCP\(lam=0\.2, gamma=1\.5\).* only for steps below 1\.5"
-    ):
-        together([sp.MCP(0.3, gamma=5), sp.MCP(0.2, gamma=1.5)], sp.LAD(), steps)
-
-
 @pytest.mark.filterwarnings("ignore:.*may diverge")
 def test_divergence_is_seen_where_it_happens():
     steps = sp.ChambollePock(1e60, 1e60)

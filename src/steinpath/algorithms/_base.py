@@ -7,8 +7,7 @@ pair of maps that never see X:
           b^t = \psi^t(b^0, …, b^{t-1}, \eta^0, …, \eta^t).
 
 A proximal algorithm implements each map as a few lines that are linear in the histories, apart from
-one call of the proximal map passed to them. Called with the proximal map, they advance the iterate;
-called with its Jacobian, the same lines advance a block of tangents.
+one call of a proximal map. Called with its Jacobian instead, the same lines advance tangents.
 """
 
 from __future__ import annotations
@@ -39,8 +38,7 @@ class History(list[Array]):
     ----------
     carried : object
         Linear state of an update, such as an anchor or an average: a block or a tuple of blocks. It
-        is None before the first update, which may set it; tangents carry theirs by the same lines.
-        An algorithm that uses it sets ``carries = True``.
+        is None before the first update; an algorithm that sets it has ``carries = True``.
     """
 
     carried: Any = None
@@ -62,10 +60,7 @@ class Tangent(ABC):
         raise NotImplementedError(f"{type(self).__name__} is defined at one iteration only")
 
     def part(self, coordinates: Any, dtype: Any) -> Tangent:
-        """Restrict the derivative to some coordinates (None: all), in another precision.
-
-        The coordinates are indices in increasing order that include the `support`.
-        """
+        """Return the derivative at some coordinates, in another precision; see `Jacobian.part`."""
         raise NotImplementedError(f"{type(self).__name__} does not implement part")
 
 
@@ -74,9 +69,8 @@ class Maps(ABC):
 
     #: Number of past states that the maps use; None for all.
     memory: ClassVar[int | None]
-    #: Whether tangents have parts and supports. The dual map then uses past ``u`` and ``v``, and
-    #: the primal map past ``b`` and only the newest ``eta``, row by row apart from one structured
-    #: Jacobian. Several members are possible only in this case.
+    #: Whether tangents have parts and supports, and members are possible. The maps then use past
+    #: ``u``, ``v``, ``b`` and the newest ``eta``, row by row apart from one structured Jacobian.
     structured: ClassVar[bool]
     #: Whether updates carry a linear state, which requires a pass from the start.
     carries: bool = False
@@ -94,10 +88,7 @@ class Maps(ABC):
 
     @abstractmethod
     def for_rows(self, rows: Rows, members: int) -> Maps:
-        """Return the same maps for other rows, with each member repeated ``members`` times.
-
-        The copies of the first member come first.
-        """
+        """Return the maps for other rows, with ``members`` copies of each, the first's first."""
 
     @abstractmethod
     def dual_tangent(self, t: int, u: History, v: History) -> Tangent:
@@ -119,10 +110,8 @@ class Algorithm(ABC):
 
         Returns
         -------
-        algorithm : Algorithm
-            The same algorithm with its final step sizes.
-        maps : Maps
-            Maps for this problem.
+        tuple of Algorithm and Maps
+            The algorithm with its final step sizes, and its maps for this problem.
         """
 
     @abstractmethod
@@ -186,12 +175,10 @@ class ProximalMaps(Maps):
 
     @property
     def carries(self) -> bool:  # type: ignore[override]
-        """Whether the algorithm's updates carry a linear state."""
         return self.algorithm.carries
 
     @property
     def steady(self) -> bool:  # type: ignore[override]
-        """Whether the algorithm's updates are the same in every iteration."""
         own = (self.algorithm, self.dual_map.loss, self.primal_map.penalty)
         return self.algorithm.steady and all(map(is_own, own))
 
@@ -208,12 +195,11 @@ class ProximalMaps(Maps):
         return check_returned(f"{type(self.algorithm).__name__}.{name}", value, history[-1])
 
     def for_rows(self, rows: Rows, members: int) -> ProximalMaps:
-        penalty, algorithm = self.primal_map.penalty.repeated(members), self.algorithm
+        penalty, algorithm = self.primal_map.penalty, self.algorithm.repeated(members)
         share = rows.count / self.dual_map.rows.count
-        algorithm = algorithm.repeated(members)
         if not isinstance(share, float) or share != 1:
             algorithm = algorithm.on_fewer_rows(share)
-        return algorithm.maps(self.dual_map.loss, penalty, rows)
+        return algorithm.maps(self.dual_map.loss, penalty.repeated(members), rows)
 
     def dual_tangent(self, t: int, u: History, v: History) -> Tangent:
         return self._tangent(self.algorithm.dual, self.dual_map, t, u, v)
@@ -238,8 +224,7 @@ class ProximalMaps(Maps):
     @cached_property
     def _vanish(self) -> dict[str, bool]:
         """Whether each update is zero where its map is; over-relaxation adds another term."""
-        alone = self.algorithm.member(0)
-        ones = [np.ones((1, 1, 1)), np.ones((1, 1, 1))]
+        alone, ones = self.algorithm.member(0), [np.ones((1, 1, 1))] * 2
         return {
             update.__name__: not self.carries
             and not np.any(update(np.zeros_like, 2, History(ones), History(ones)))
@@ -257,15 +242,12 @@ class ProximalTangent(Tangent):
     update: Update
     jacobian: Jacobian
     t: int
-    #: Whether it is zero where the Jacobian is.
-    vanishes: bool
-    #: Whether the update carries a linear state.
-    carries: bool
+    vanishes: bool  # whether it is zero where the Jacobian is
+    carries: bool  # whether the update carries a linear state
 
     def __call__(self, first: History, second: History) -> Array:
         if self.carries and self.t > 1 and first.carried is None:
-            # tangents that start at this iteration were zero before: the first update sets their
-            # state
+            # tangents that start here were zero before: the first update sets their state
             rest = History([0 * first[-1]])
             self.update(self.jacobian, 1, rest, History([0 * second[-1]]))
             first.carried = rest.carried
@@ -289,8 +271,7 @@ class ProximalTangent(Tangent):
 class ProximalAlgorithm(Algorithm):
     """Algorithm whose two updates each call one proximal map."""
 
-    #: Names of its step sizes: numbers, or None until they are determined from the data. Members
-    #: may have their own steps, as arrays of shape (members, 1).
+    #: Names of its step sizes: numbers, arrays (members, 1), or None until they are determined.
     steps: ClassVar[tuple[str, ...]]
     #: Whether its updates carry a linear state; see `History`.
     carries: ClassVar[bool] = False
@@ -301,8 +282,7 @@ class ProximalAlgorithm(Algorithm):
         for name in self.steps:
             value = getattr(self, name)
             if value is not None and getattr(value, "ndim", 0) == 0:
-                # its inverse is finite, too
-                store_number(self, name, low=sys.float_info.min)
+                store_number(self, name, low=sys.float_info.min)  # its inverse is finite, too
 
     @abstractmethod
     def dual(self, prox: Prox, t: int, u: History, v: History) -> Array:
@@ -332,15 +312,14 @@ class ProximalAlgorithm(Algorithm):
         self, design: Design, y: Array, loss: Loss, penalty: Penalty
     ) -> tuple[Algorithm, Maps]:
         bound = self.resolve(design, y, loss, penalty)
-        if bound is self:  # user-defined step sizes are not safe by construction
-            excess = self.excess(design, loss)
-            if excess is not None:
-                formula, value, limit = excess
-                warn(
-                    f"{formula} = {value:.4g} is {value / limit:.4g} times the limit {limit:g}: "
-                    f"{type(self).__name__} may diverge; reduce the step sizes, or leave them at "
-                    "None for safe ones"
-                )
+        # user-defined step sizes are not safe by construction
+        if bound is self and (excess := self.excess(design, loss)):
+            formula, value, limit = excess
+            warn(
+                f"{formula} = {value:.4g} is {value / limit:.4g} times the limit {limit:g}: "
+                f"{type(self).__name__} may diverge; reduce the step sizes, or leave them at None "
+                "for safe ones"
+            )
         return bound, bound.maps(loss, penalty, design.rows)
 
     def maps(self, loss: Loss, penalty: Penalty, rows: Rows) -> ProximalMaps:
@@ -361,17 +340,14 @@ class ProximalAlgorithm(Algorithm):
         return (formula, value, limit) if value > limit * (1 + 1e-6) else None
 
     def why_diverged(self, design: Design, loss: Loss) -> str:
-        excess = self.excess(design, loss)
-        if excess is not None:
+        if excess := self.excess(design, loss):
             formula, value, limit = excess
             return f"the step sizes are too large ({formula} = {value:.4g}; the limit is {limit:g})"
         return "the entries of X or y are too large to square; rescale them"
 
     def on_fewer_rows(self, share: Any) -> ProximalAlgorithm:
-        """Return the algorithm with steps that are safe on any subset with this share of the rows.
-
-        It may have the norm of all rows, for which steps are too large by the factor ``1 / share``.
-        """
+        """Return the algorithm with steps that are safe on any subset with this share of rows."""
+        # which may have the norm of all rows: steps are then too large by the factor 1 / share
         return self
 
     def member(self, k: int) -> ProximalAlgorithm:
@@ -394,10 +370,7 @@ class ProximalAlgorithm(Algorithm):
 
 
 class PrimalDual(ProximalAlgorithm):
-    """Algorithm with a dual and a primal step size whose product is bounded.
-
-    A subclass implements its two updates and has fields for its two step sizes.
-    """
+    """Algorithm with two fields, a dual and a primal step size whose product is bounded."""
 
     steps = ("sigma", "tau")
     #: Factor of the dual step and divisor of the primal step, if both are determined from the data;
@@ -443,7 +416,7 @@ class PrimalDual(ProximalAlgorithm):
     slack: float = 1.0
 
     def on_fewer_rows(self, share: Any) -> ProximalAlgorithm:
-        factor = at_most_one(self.slack * share) ** 0.5
+        factor = at_most(self.slack * share, 1.0) ** 0.5
         sizes = {name: getattr(self, name) * factor for name in self.steps}
         return replace(self, **sizes)  # type: ignore[type-var]
 
@@ -461,9 +434,9 @@ class PrimalDual(ProximalAlgorithm):
         return f"{' * '.join(self.steps)} * ‖X‖² / n", value, 1.0
 
 
-def at_most_one(value: Any) -> Any:
-    """Return a number, or each entry of an array, capped at 1."""
-    return clip(value, 0.0, 1.0) if hasattr(value, "ndim") else min(value, 1.0)
+def at_most(value: Any, limit: float) -> Any:
+    """Return a nonnegative number, or each entry of an array, capped at a limit."""
+    return clip(value, 0.0, limit) if hasattr(value, "ndim") else min(value, limit)
 
 
 def largest_of(step: Any) -> float:
@@ -480,8 +453,8 @@ def _balanced_steps(
     design: Design, y: Array, loss: Loss, penalty: Penalty, sigma: Any, tau: Any, ratio: float
 ) -> tuple[Any, Any]:
     """Fill in missing step sizes so that ``sigma tau ‖X‖² / n`` is just below its limit."""
-    # The duals have the size of the loss gradient and the residuals that of y. Steps that move each
-    # by its own size, apart from the ratio, make the path invariant to the units of X and y.
+    # the duals have the size of the loss gradient and the residuals that of y: steps that move each
+    # by its own size, apart from the ratio, make the path invariant to the units of X and y
     n, norm = design.n_rows, design.norm_bounds().high
     product = 0.99 * n / norm**2 if norm else 1.0
     largest_tau = 0.5 * penalty.max_step * math.sqrt(n)
@@ -491,13 +464,11 @@ def _balanced_steps(
         force = math.sqrt(n) * float(rows.total(xp.abs(loss.gradient(y, 0.0, rows))))
         # not quite 1: the first dual of the square-root loss would lie on the boundary of its ball
         sigma = ratio * (0.9 * force / size if force and size else 1.0)
-        # e.g. a quantile level of 1e-320 has a vanishing gradient
-        sigma = min(max(sigma, 1e-200), 1e200)
+        sigma = min(max(sigma, 1e-200), 1e200)  # a quantile level of 1e-320 has no gradient
     if sigma is None:
         return product / tau, tau
     if tau is None:
-        tau = product / sigma
-        tau = clip(tau, 0.0, largest_tau) if hasattr(tau, "ndim") else min(tau, largest_tau)
+        tau = at_most(product / sigma, largest_tau)
     return sigma, tau
 
 

@@ -14,7 +14,7 @@ from steinpath.algorithms._base import (
     PrimalDual,
     Prox,
     ProximalAlgorithm,
-    at_most_one,
+    at_most,
     before,
     curvature,
     largest_of,
@@ -131,8 +131,7 @@ class HalpernPDHG(PrimalDual):
         object.__setattr__(self, "warmup", check_count("warmup", self.warmup, low=0))
 
     def dual(self, prox: Prox, t: int, u: History, v: History) -> Array:
-        # z is the averaged dual, r the residual of the averaged coefficients; z0 and r0 belong to
-        # the anchor
+        # z is the averaged dual, r the residual of the averaged coefficients; the anchor has z0, r0
         since = max(t - self.warmup - 1, 0)
         step = 1 + (since if self.restart is None else since % self.restart)
         z, r, z0, r0 = (u[-1], before(v), u[-1], before(v)) if step == 1 else u.carried
@@ -142,8 +141,8 @@ class HalpernPDHG(PrimalDual):
         return new
 
     def primal(self, prox: Prox, t: int, b: History, eta: History) -> Array:
-        # z are the averaged coefficients, g the gradient of the averaged dual. The coefficients of
-        # a step precede its dual, so a new anchor takes effect here first.
+        # z are the averaged coefficients, g the gradient of the averaged dual; coefficients of a
+        # step precede its dual, so a new anchor takes effect here first
         since = max(t - self.warmup, 0)
         step = since if self.restart is None else since % self.restart
         if step == 0:
@@ -240,7 +239,7 @@ class ProximalGradient(ProximalAlgorithm):
         return replace(self, step=min(step, 0.5 * penalty.max_step * math.sqrt(design.n_rows)))
 
     def on_fewer_rows(self, share: Any) -> ProximalGradient:
-        return replace(self, step=self.step * at_most_one(self.limit * share))
+        return replace(self, step=self.step * at_most(self.limit * share, 1.0))
 
     def dual_map(self, loss: Loss, rows: Rows) -> DualMap:
         return DualMap(loss, rows, step=0.0, factor=rows.root)

@@ -81,8 +81,8 @@ class Recursion(Algorithm):
             )
         if not isinstance(penalty, NoPenalty):
             raise ValueError(
-                "Recursion defines its own maps and cannot use "
-                f"{penalty!r}; pass sp.NoPenalty() and implement the penalty in `primal`"
+                f"Recursion defines its own maps and cannot use {penalty!r}; pass sp.NoPenalty() "
+                "and implement the penalty in `primal`"
             )
         return self, RecursionMaps(self, design.rows)
 
@@ -107,8 +107,7 @@ class RecursionMaps(Maps):
         return self.rows.weighted(_check_map("dual", value, u[-1]))
 
     def primal(self, t: int, b: History, eta: History) -> Array:
-        value = self.recursion.primal(t, _vectors(b), _vectors(eta))
-        return _check_map("primal", value, b[-1])
+        return _check_map("primal", self.recursion.primal(t, _vectors(b), _vectors(eta)), b[-1])
 
     def for_rows(self, rows: Rows, members: int) -> RecursionMaps:
         if members > 1:
@@ -116,11 +115,10 @@ class RecursionMaps(Maps):
         return replace(self, rows=rows)
 
     def dual_tangent(self, t: int, u: History, v: History) -> Tangent:
-        return RecursionTangent("dual_jvp", self.recursion.dual_jvp, t, _vectors(u), _vectors(v))
+        return RecursionTangent(self.recursion, "dual_jvp", t, _vectors(u), _vectors(v))
 
     def primal_tangent(self, t: int, b: History, eta: History) -> Tangent:
-        jvp = self.recursion.primal_jvp
-        return RecursionTangent("primal_jvp", jvp, t, _vectors(b), _vectors(eta))
+        return RecursionTangent(self.recursion, "primal_jvp", t, _vectors(b), _vectors(eta))
 
 
 def _vectors(blocks: Sequence[Array]) -> list[Array]:
@@ -131,15 +129,15 @@ def _vectors(blocks: Sequence[Array]) -> list[Array]:
 class RecursionTangent(Tangent):
     """User-defined Jacobian–vector product at the realised histories."""
 
+    recursion: Recursion
     name: str
-    jvp: Callable[[int, Vectors, Vectors, Vectors, Vectors], Array]
     t: int
     first: Vectors
     second: Vectors
 
     def __call__(self, first: History, second: History) -> Array:
         tangents = ([read_only(x[:, 0, :]) for x in history] for history in (first, second))
-        value = self.jvp(self.t, self.first, self.second, *tangents)
+        value = getattr(self.recursion, self.name)(self.t, self.first, self.second, *tangents)
         like = first[-1][:, 0, :]
         return check_returned(self.name, value, like, "a block of tangents")[:, None, :]
 

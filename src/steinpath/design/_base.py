@@ -53,15 +53,13 @@ class Design(ABC):
     weights : Array of shape (n,) or None
         Row weights with mean 1; None if all are equal. `rmatmat` includes them.
     out_of_core : bool
-        Whether a product costs much more than its arithmetic, for example because X is read from a
-        file.
+        Whether a product costs much more than its arithmetic, as if X is read from a file.
     is_remote : bool
         Whether the rows are in other processes, where `on_blocks` calls functions.
     all_y : Array or None
         Responses of all rows, if they are known and some rows are not local.
     source_rows : ndarray of int of shape (n,) or None
-        Index of the observation of each row, if integer counts were expanded into repeated rows;
-        None if each row is one observation.
+        Index of the observation of each row, if rows were repeated by integer counts.
     """
 
     shape: tuple[int, int]
@@ -107,9 +105,8 @@ class Design(ABC):
         """Number of rows and how to sum over them."""
         return Rows(self.n_rows, self.weights, None if self.is_whole else self.over_rows)
 
-    # A design may hold only a share of the rows, with the others held elsewhere. Arrays with one
-    # entry per row then have ``shape[0]`` entries, for the local rows. Quantities of all rows are
-    # computed with the following methods.
+    # A design may hold only a share of the rows. Arrays with one entry per row then have
+    # ``shape[0]`` entries, for these; the following methods compute quantities of all rows.
 
     @property
     def n_rows(self) -> int:
@@ -134,10 +131,7 @@ class Design(ABC):
         return values
 
     def once(self, compute: Callable[[], Array]) -> Array:
-        """Compute a quantity that is the same for all shares on one of them only.
-
-        The function must not communicate with other shares.
-        """
+        """Compute on one share what is the same for all, without communication between them."""
         return compute()
 
     @property
@@ -153,8 +147,7 @@ class Design(ABC):
     def on_blocks(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function where the rows are: here, or on every block of rows of a cluster.
 
-        There, arguments that hold this design or results of earlier calls are replaced by those of
-        the block.
+        There, this design and results of earlier calls are replaced by those of the block.
         """
         return function(*args)
 
@@ -206,10 +199,7 @@ class Design(ABC):
         return False
 
     def gram(self, of_rows: bool = False, dtype: Any = None, center: Array | None = None) -> Array:
-        """Return ``Xᵀ X``, or ``X Xᵀ`` for the rows, after subtracting the features' ``center``.
-
-        It is computed in precision ``dtype``, by default that of the design.
-        """
+        """Return ``Xᵀ X`` (or ``X Xᵀ``, of the rows) of features minus their ``center``."""
         raise NotImplementedError(f"{type(self).__name__} does not implement gram")
 
     def norm_bounds(self) -> NormBounds:
@@ -247,6 +237,11 @@ class ScalableDesign(Design):
         return None
 
 
+def of_inner(name: str) -> Any:
+    """Return a property that is the attribute or method of the inner design."""
+    return property(lambda self: getattr(self.inner, name))
+
+
 class TransformedDesign(Design):
     """Design that modifies the products of another one, ``inner``, with the same rows."""
 
@@ -254,36 +249,15 @@ class TransformedDesign(Design):
         self.inner = inner
         self.shape, self.example, self.out_of_core = inner.shape, inner.example, inner.out_of_core
 
-    @property
-    def n_rows(self) -> int:
-        return self.inner.n_rows
-
-    @property
-    def largest_share(self) -> int:
-        return self.inner.largest_share
-
-    @property
-    def is_remote(self) -> bool:  # type: ignore[override]
-        return self.inner.is_remote
-
-    @property
-    def all_y(self) -> Array | None:  # type: ignore[override]
-        return self.inner.all_y
-
-    def on_blocks(self, function: Callable[..., Any], *args: Any) -> Any:
-        return self.inner.on_blocks(function, *args)
-
-    def over_rows(self, partial: Array) -> Array:
-        return self.inner.over_rows(partial)
-
-    def largest(self, value: Any) -> Any:
-        return self.inner.largest(value)
-
-    def local(self, values: Array) -> Array:
-        return self.inner.local(values)
-
-    def once(self, compute: Callable[[], Array]) -> Array:
-        return self.inner.once(compute)
+    n_rows = of_inner("n_rows")
+    largest_share = of_inner("largest_share")
+    is_remote = of_inner("is_remote")
+    all_y = of_inner("all_y")
+    on_blocks = of_inner("on_blocks")
+    over_rows = of_inner("over_rows")
+    largest = of_inner("largest")
+    local = of_inner("local")
+    once = of_inner("once")
 
     # subclasses define `forward` and `adjoint`
 
@@ -300,8 +274,8 @@ def norm_bounds(design: Design) -> NormBounds:
     Five steps from a random block of eight columns give the largest Ritz value θ of ``Xᵀ X`` and
     its residual. An eigenvalue lies within the norm of the residual of θ. It is the largest one
     unless the random block is nearly orthogonal to the leading eigenvectors, so ``√(θ + residual)``
-    is an upper bound. For random matrices, whose singular values are dense, it is 1 to 3 percent
-    too large; it is exact if the largest singular values are well separated.
+    is an upper bound: 1 to 3 percent too large for random matrices, whose singular values are
+    dense, and exact if the largest ones are well separated.
     """
     p, members = design.shape[1], design.members
     if p <= EXACT:

@@ -64,10 +64,7 @@ def check_response(y: Any, design: Design) -> Array:
 
 
 def remote_rows(X: Any) -> Design | None:
-    """Return the design of rows on a cluster; None if X is to be in this process.
-
-    A Dask array or data frame stays on the workers if there is a client.
-    """
+    """Return the design of rows on a cluster, as of Dask if there is a client; None if local."""
     if isinstance(X, Design):
         return X if X.is_remote else None
     distributed = sys.modules.get("distributed")
@@ -84,8 +81,7 @@ def remote_rows(X: Any) -> Design | None:
 def readable(name: str, values: Any) -> Any:
     """Return data in a form that scikit-learn reads correctly; reject what `run` rejects.
 
-    scikit-learn ignores masks, and converts dates and strings to numbers. Data frames stay data
-    frames, for the names of their columns. Arrays of other libraries stay on their device with
+    Data frames keep the names of their columns. Arrays of other libraries stay on their device with
     scikit-learn's array API dispatch, and become NumPy arrays without.
     """
     if needs_blocks(values):  # read and checked in blocks
@@ -118,10 +114,7 @@ def readable(name: str, values: Any) -> Any:
 
 
 def following(values: Any, X: Any) -> Any:
-    """Return values of the rows in the library and on the device of X.
-
-    For sparse matrices, data frames and files, they are NumPy arrays.
-    """
+    """Return values of the rows in the library and on the device of X; NumPy's if it has none."""
     if is_foreign(X):
         return beside(values, X)
     return to_numpy(values) if is_foreign(values) else values
@@ -129,20 +122,20 @@ def following(values: Any, X: Any) -> Any:
 
 def check_same_library(X: Any, coef: Array, method: str) -> None:
     """Raise an error if X is in another array library than in the fit, or on another device."""
-    known, given = (_library_and_device(array) for array in (coef, X))
+
+    def library_and_device(array: Any) -> str:
+        if not is_foreign(array):
+            return "NumPy arrays"
+        library = namespace(array).__name__.removeprefix("array_api_compat.")
+        return f"arrays of {library} on {device(array)}"
+
+    known, given = library_and_device(coef), library_and_device(X)
     if known != given:
         raise ValueError(
             f"Inputs passed to {method} must use the same namespace and the same device as those "
             f"passed to fit(): fit() was passed {known}, and {method} {given}; convert X, and use "
             "sklearn.set_config(array_api_dispatch=True) for arrays of libraries other than NumPy"
         )
-
-
-def _library_and_device(array: Any) -> str:
-    if not is_foreign(array):
-        return "NumPy arrays"
-    library = namespace(array).__name__.removeprefix("array_api_compat.")
-    return f"arrays of {library} on {device(array)}"
 
 
 def standardised(
@@ -155,9 +148,8 @@ def standardised(
 ) -> tuple[Design, Array, Array | None]:
     """Return a design of standardised columns, their scales, and the means if these are subtracted.
 
-    Columns are divided by their standard deviations, or by their root mean squares. An array is
-    scaled once, which is faster, and may be centred before it is rounded to ``dtype``; other
-    matrices are scaled in each product, which needs no copy.
+    Scales are standard deviations or root mean squares. An array is scaled once, and may be centred
+    before it is rounded to ``dtype``; other matrices are scaled in each product, without a copy.
     """
     lazy = lazy_design(X, any_size=standardize)
     columns = X if lazy is None else lazy
@@ -168,8 +160,7 @@ def standardised(
     if lazy is not None:
         return ScaledDesign(lazy, scale) if standardize else lazy, scale, None
     means = means if centre else None
-    if means is not None:
-        columns = columns - means
+    columns = columns if means is None else columns - means
     columns = columns / scale if standardize else columns
     rounded = columns if dtype is None else cast(columns, getattr(namespace(X), dtype))
     return DenseDesign(rounded), scale, means
@@ -178,10 +169,7 @@ def standardised(
 def _column_sizes(
     X: Any, weights: np.ndarray | None, about_mean: bool, dtype: Any
 ) -> tuple[Array, Array]:
-    """Return the root mean square of each column about its mean, or about 0, and the means.
-
-    A constant column has scale 1.
-    """
+    """Return the root mean square (1 if constant) of each column about its mean or 0, and means."""
     with np.errstate(over="ignore", invalid="ignore"):
         means, deviations = column_moments(X, weights)
         xp = namespace(means)

@@ -55,11 +55,10 @@ class DenseDesign(ScalableDesign):
         for i in range(0, length, _PIECE):
             piece = slice(i, min(i + _PIECE, length))
             if of_rows:
-                part = cast(X[:, piece], dtype) - shift[piece]
-                total = part @ part.T + total
+                part = (cast(X[:, piece], dtype) - shift[piece]).T
             else:
                 part = cast(X[piece, :], dtype) - shift
-                total = part.T @ part + total
+            total = part.T @ part + total
         return total
 
     @classmethod
@@ -70,23 +69,15 @@ class DenseDesign(ScalableDesign):
         return design
 
     def row_squares(self, center: Array | None = None, scale: Array | None = None) -> Array:
-        xp = namespace(self.example)
-        n, p = self.shape
-        center = self.zeros(p) if center is None else center
-        scale = 1.0 if scale is None else scale
+        xp, (n, p) = namespace(self.example), self.shape
+        center, scale = 0.0 if center is None else center, 1.0 if scale is None else scale
         rows = max(1, 2**20 // p)  # in blocks, to avoid a second copy of X
-        pieces = [
-            xp.sum(((self.example[i : min(i + rows, n), :] - center) / scale) ** 2, axis=1)
-            for i in range(0, n, rows)
-        ]
-        return xp.concat(pieces)
+        parts = (self.example[i : min(i + rows, n), :] for i in range(0, n, rows))
+        return xp.concat([xp.sum(((part - center) / scale) ** 2, axis=1) for part in parts])
 
 
 def _times(matrix: Array, block: Array) -> Array:
-    """Return ``matrix @ block``, arranged to be fast for a large matrix and few columns.
-
-    With the matrix on the right, NumPy's libraries read it up to twice as fast.
-    """
+    """Return ``matrix @ block``; NumPy's libraries read a large matrix on the right faster."""
     turned = (
         type(block) is np.ndarray
         and block.ndim == 2
@@ -123,11 +114,9 @@ class StackedDesign(Design):
         return members_product(namespace(block).matrix_transpose(self.example), block)
 
     def row_squares(self, center: Array | None = None) -> Array:
-        xp, squares = namespace(self.example), []
-        for k in range(self.members):
-            own = None if center is None else center[:, k, 0]
-            squares.append(self.member(k).row_squares(own))
-        return xp.stack(squares, axis=1)[:, :, None]
+        centers = (None if center is None else center[:, k, 0] for k in range(self.members))
+        squares = [self.member(k).row_squares(own) for k, own in enumerate(centers)]
+        return namespace(self.example).stack(squares, axis=1)[:, :, None]
 
     def astype(self, dtype: Any) -> StackedDesign:
         return StackedDesign(cast(self.example, dtype))

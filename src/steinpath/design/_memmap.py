@@ -1,7 +1,7 @@
 """Designs larger than memory: X in a memory-mapped file that is read in blocks.
 
-A block is copied from the map into a buffer while another one is multiplied. Pages of a mapped file
-count as memory of the process that touches them, so they are released after each block.
+A block is copied into a buffer while another one is multiplied. Its pages, which count as memory of
+the process, are then released.
 """
 
 from __future__ import annotations
@@ -33,10 +33,9 @@ from steinpath.design._dense import DenseDesign
 class BlockSizes:
     """Limits on the part of a mapped file that is in memory at a time, in bytes and rows.
 
-    Two blocks of the default size fit into a processor's cache, which makes them several times
-    faster to read than large ones. If rows are so long that a block has few of them, summing their
-    products costs more than computing them; blocks then have ``few_rows`` rows, up to
-    ``largest_block`` bytes. Parts of X up to ``largest_part`` bytes are copied into memory.
+    Two blocks of the default size fit into a processor's cache. Very long rows, whose products cost
+    more to sum than to compute, are read ``few_rows`` at a time, up to ``largest_block`` bytes.
+    Parts of X up to ``largest_part`` bytes are copied into memory.
     """
 
     block: int = 2**23
@@ -57,10 +56,9 @@ def needs_blocks(X: Any, largest: int = _SIZES.largest_block) -> bool:
 class BlockDesign(ScalableDesign):
     """Memory-mapped file, or a view of one, that is never loaded as a whole.
 
-    Memory holds a few blocks of 8 MiB (64 MiB for very long rows), copies of parts up to 256 MiB
-    for the tangents, and the path itself: ``2 · n_iter · (n + p)`` numbers. `matmat` reads the file
-    forwards and `rmatmat` backwards, so that each finds the blocks that the other read last in the
-    cache of the operating system. The file must not change while the design is used.
+    Memory holds a few blocks, copies of parts for the tangents, and the path itself. `matmat` reads
+    the file forwards and `rmatmat` backwards, so that each finds the blocks that the other read
+    last in the cache of the operating system. The file must not change while the design is used.
 
     any_size: entries may have any magnitude, because a `ScaledDesign` rescales them
     """
@@ -168,10 +166,7 @@ class BlockDesign(ScalableDesign):
         return DenseDesign.of_checked(values if self._by_rows else values.T)
 
     def gram(self, of_rows: bool = False, dtype: Any = None, center: Array | None = None) -> Array:
-        """Return ``Xᵀ X``, in one pass if X is in C order.
-
-        `has_gram` is False: for paths, products with X are cheaper.
-        """
+        # `has_gram` is False, since products with X are cheaper for paths
         if of_rows:
             raise NotImplementedError("products between rows would need many passes over the file")
         design = self if dtype is None else self.astype(np.dtype(dtype))
@@ -207,18 +202,14 @@ class BlockDesign(ScalableDesign):
         return total
 
     def blocks(self, backward: bool = False) -> Iterator[tuple[slice, np.ndarray]]:
-        """Yield rows of the stored matrix, some at a time, as slices and entries.
-
-        Entries are in the design's precision, in buffers that are valid until the next block.
-        """
+        """Yield slices of rows of the stored matrix, and entries valid until the next block."""
         matrix, dtype, sizes = self._matrix, self.example.dtype, self._sizes
         length, width = matrix.shape
         row = width * max(dtype.itemsize, matrix.dtype.itemsize)
         few = min(sizes.few_rows, sizes.largest_block // row)
         rows = min(length, max(sizes.block // row, few, 1))
         pieces = [slice(i, min(i + rows, length)) for i in range(0, length, rows)]
-        if backward:
-            pieces.reverse()
+        pieces = pieces[::-1] if backward else pieces
         buffers = np.empty((2, rows, width), dtype)
         root = map_of(matrix)
         # private pages may hold changes that exist nowhere else

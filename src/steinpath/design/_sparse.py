@@ -12,10 +12,7 @@ from steinpath.design._base import ScalableDesign
 
 
 class SparseDesign(ScalableDesign):
-    """Sparse matrix of SciPy in any format.
-
-    any_size: entries may have any magnitude, because a `ScaledDesign` rescales them
-    """
+    """Sparse matrix of SciPy in any format; with ``any_size``, a `ScaledDesign` rescales it."""
 
     def __init__(self, X: Any, any_size: bool = False):
         # either format multiplies equally fast from both sides, so only one is kept
@@ -74,10 +71,7 @@ class SparseDesign(ScalableDesign):
 
 
 def compressed(X: Any) -> Any:
-    """Return a sparse matrix of any format as a CSR or CSC matrix with valid indices.
-
-    It shares memory with X where possible. SciPy's products would trust invalid indices.
-    """
+    """Return a sparse matrix as a CSR or CSC matrix with valid indices, which products trust."""
     check_shape("X", X.shape, ndim=2)
     matrix = X if X.format in ("csr", "csc") else X.tocsr()
     parts = read_array("X", matrix.data), matrix.indices, matrix.indptr

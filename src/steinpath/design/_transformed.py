@@ -22,7 +22,7 @@ from steinpath._support.arrays import (
     unit_of,
 )
 from steinpath._support.validation import check_array
-from steinpath.design._base import Design, ScalableDesign, TransformedDesign
+from steinpath.design._base import Design, ScalableDesign, TransformedDesign, of_inner
 from steinpath.problem._rows import Rows
 
 
@@ -34,8 +34,8 @@ class InterceptDesign(TransformedDesign):
     features; in other units it keeps the convergence of the intercept and the norm of the matrix in
     proportion.
 
-    means: (p,), or (p, members, 1) for members with means of their own; computed by default
-    intercept_scale: a number, or (members, 1); computed by default
+    By default, ``means``, (p,) or (p, members, 1), and ``intercept_scale``, a number or
+    (members, 1), are computed.
     """
 
     def __init__(self, features: Design, means: Array | None = None, intercept_scale: Any = None):
@@ -54,20 +54,18 @@ class InterceptDesign(TransformedDesign):
         own = not isinstance(intercept_scale, float)
         self.intercept_scale = cast(intercept_scale, self.example.dtype) if own else intercept_scale
 
-    @property
-    def rows(self) -> Rows:
-        return self.inner.rows
+    rows = of_inner("rows")
+    has_gram = of_inner("has_gram")
 
     @property
     def members(self) -> int:
         return max(self.inner.members, self.means.shape[1] if self.means.ndim == 3 else 1)
 
     def member(self, k: int) -> InterceptDesign:
-        features = self.inner.member(k)
         if self.means.ndim == 1:
-            same = features is self.inner
-            return self if same else InterceptDesign(features, self.means, self.intercept_scale)
-        return InterceptDesign(features, self.means[:, k, 0], float(self.intercept_scale[k, 0]))
+            return self
+        scale = float(self.intercept_scale[k, 0])
+        return InterceptDesign(self.inner.member(k), self.means[:, k, 0], scale)
 
     def some(self, members: np.ndarray) -> InterceptDesign:
         if self.means.ndim == 1:
@@ -78,9 +76,8 @@ class InterceptDesign(TransformedDesign):
     def without(self, left_out: np.ndarray, count: Any = None, copies: int = 1) -> InterceptDesign:
         """Return the design of members that hold out rows, each centred by the rows it keeps.
 
-        left_out: (n, K), among all rows
-        count: sample size, or (K,), in the scaling of the loss; all rows by default
-        copies: number of copies of the set of members, one after the other
+        ``left_out`` is (n, K), among all rows; ``count`` the sample size, or (K,), in the scaling
+        of the loss, by default that of all rows. The set of members is repeated ``copies`` times.
         """
         features = WeightedDesign.without(self.inner, left_out, count, copies)
         removed = self.array(self.local(left_out))[:, :, None]
@@ -109,10 +106,6 @@ class InterceptDesign(TransformedDesign):
             return None
         means = self.means if inner is None else take(self.means, inner)
         return InterceptDesign(features, means, self.intercept_scale)
-
-    @property
-    def has_gram(self) -> bool:
-        return self.inner.has_gram
 
     def gram(self, of_rows: bool = False, dtype: Any = None, center: Array | None = None) -> Array:
         inner = self.inner.gram(of_rows, dtype, self.means if center is None else center)
@@ -156,10 +149,7 @@ class InterceptDesign(TransformedDesign):
 
 
 def _root_or_one(mean_square: Array, means: Array) -> Any:
-    """Return the root mean square of centred entries, or 1 if these are only rounding errors.
-
-    A float for one design; an array of shape (members, 1) for those of members.
-    """
+    """Return the root mean square (members, 1) of centred entries; 1 for rounding errors only."""
     xp = namespace(means)
     rounding = (4 * float(xp.finfo(means.dtype).eps) * float(xp.max(xp.abs(means)))) ** 2
     if mean_square.ndim == 0:
@@ -176,6 +166,9 @@ class WeightedDesign(TransformedDesign):
 
     count: sample size, or (members, 1); the number of rows by default
     """
+
+    forward = of_inner("forward")
+    row_squares = of_inner("row_squares")
 
     def __init__(self, unweighted: Design, weights: Array, count: Any = None):
         super().__init__(unweighted)
@@ -207,17 +200,11 @@ class WeightedDesign(TransformedDesign):
         count = int(self._count[k, 0]) if hasattr(self._count, "ndim") else self._count
         return WeightedDesign(self.inner.member(k), self.weights[:, k, 0], count)
 
-    def forward(self, block: Array) -> Array:
-        return self.inner.forward(block)
-
     def adjoint(self, block: Array) -> Array:
         return self.inner.adjoint(self.rows.weighted(block))
 
     def adjoint_and_total(self, block: Array) -> tuple[Array, Array]:
         return self.inner.adjoint_and_total(self.rows.weighted(block))
-
-    def row_squares(self, center: Array | None = None) -> Array:
-        return self.inner.row_squares(center)
 
 
 def _copied(values: Array, copies: int, axis: int) -> Array:
@@ -241,6 +228,8 @@ def check_sample_weight(sample_weight: Any, design: Design) -> Array:
 class ScaledDesign(TransformedDesign):
     """Columns divided by one positive number each (p,) in every product."""
 
+    has_gram = of_inner("has_gram")
+
     def __init__(self, features: Design, scale: Array):
         super().__init__(features)
         self.scale = scale
@@ -255,10 +244,6 @@ class ScaledDesign(TransformedDesign):
     def adjoint_and_total(self, block: Array) -> tuple[Array, Array]:
         product, total = self.inner.adjoint_and_total(block)
         return product / along_rows(self.scale, product), total
-
-    @property
-    def has_gram(self) -> bool:
-        return self.inner.has_gram
 
     def gram(self, of_rows: bool = False, dtype: Any = None, center: Array | None = None) -> Array:
         if of_rows:

@@ -7,17 +7,15 @@ of them, and many small problems fill a device.
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import fields
 from typing import Any, NamedTuple, overload
 
-import array_api_compat
 import numpy as np
 
-from steinpath._support.arrays import Array, copied, namespace, take
+from steinpath._support.arrays import Array, copied, namespace, on_cuda, take
 from steinpath._support.threads import in_threads, threads_allowed
 from steinpath._support.validation import is_own
 from steinpath.algorithms._base import Algorithm, Maps, ProximalAlgorithm
@@ -33,7 +31,7 @@ from steinpath.engine._loop import (
     check_finite_states,
     iterate,
 )
-from steinpath.engine._path import Path
+from steinpath.engine._path import STATES, Path
 from steinpath.problem._penalties import Penalty
 
 # Size of the dual iterates of all members from which on parts of the members run in threads.
@@ -48,19 +46,23 @@ class States(NamedTuple):
     u: Array
     eta: Array
 
+    def until(self, n_iter: int) -> States:
+        """Return the states up to an iteration."""
+        return States(*(array[:, : n_iter + 1, :] for array in self))
+
+    def some(self, members: np.ndarray) -> States:
+        """Return the states of some members."""
+        return States(*(_some(array, members) for array in self))
+
 
 class _Storage:
     """Known states in arrays with room for more, which in NumPy takes no memory until used."""
 
     def __init__(self, states: States, design: Design, room: int):
         members, self.known, _ = states.b.shape
-        self.arrays = States(*(design.zeros(members, room + 1, x.shape[2]) for x in states))
-        for array, known in zip(self.arrays, states, strict=True):
+        self.states = States(*(design.zeros(members, room + 1, x.shape[2]) for x in states))
+        for array, known in zip(self.states, states, strict=True):
             array[:, : self.known, :] = known
-
-    def states(self, n_iter: int) -> States:
-        """Return the states up to an iteration."""
-        return States(*(array[:, : n_iter + 1, :] for array in self.arrays))
 
 
 class Batch(Sequence[Path]):
@@ -110,8 +112,7 @@ class Batch(Sequence[Path]):
     @classmethod
     def of(cls, path: Path) -> Batch:
         """Return a path as a batch of one."""
-        arrays = (path.iterates, path.products, path.duals, path.etas)
-        states = States(*(array[None, ...] for array in arrays))
+        states = States(*(getattr(path, name)[None, ...] for name in STATES))
         batch = cls(path.data, path.penalty, path.algorithm, path.maps, states)
         batch._paths[0] = path
         return batch
@@ -121,21 +122,15 @@ class Batch(Sequence[Path]):
         storage = self._storage
         # the run may continue in place if no other run has
         latest = storage is not None and storage.known == self.n_iter + 1
-        if storage is None or not latest or n_iter >= storage.arrays.b.shape[1]:
+        if storage is None or not latest or n_iter >= storage.states.b.shape[1]:
             # unlike NumPy's, other arrays take their memory at once
             most = max(n_iter, room) if self.on_processor else n_iter
             storage = _Storage(self.states, self.data.design, most)
-        states, reached = storage.states(n_iter), n_iter
+        states, reached = storage.states.until(n_iter), n_iter
         count = self.threads() if watch is None else 1
         if count > 1:
             members = np.array_split(np.arange(len(self)), count)
-            shards = [self.part(list(some)) for some in members]
-            bounds = np.cumsum([0, *map(len, shards)])
-            parts = [
-                States(*(array[start:end, ...] for array in states))
-                for start, end in itertools.pairwise(bounds)
-            ]
-            jobs = list(zip(shards, parts, strict=True))
+            jobs = [(self.part(list(some)), states.some(some)) for some in members]
             over = threading.Event()
 
             def advance(job: tuple[Batch, States]) -> Histories:
@@ -145,7 +140,7 @@ class Batch(Sequence[Path]):
             past = Histories.joined(in_threads(advance, jobs, len(jobs), over.set))
         else:
             past, reached = self._advance(n_iter, states, watch)
-        storage.known, states = reached + 1, storage.states(reached)
+        storage.known, states = reached + 1, storage.states.until(reached)
         return Batch(self.data, self.penalty, self.algorithm, self.maps, states, past, storage)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -171,8 +166,8 @@ class Batch(Sequence[Path]):
                     array[:, reached, :] = block[:, :, 0].T
                 enough = watch is not None and watch(reached, newest.b[:, :, 0])
                 if enough or reached - checked == every or reached == n_iter:
-                    known = (array[:, : reached + 1, :] for array in (states.b, states.product))
-                    check_finite_states([*known], checked + 1, self.algorithm, self.data)
+                    known = states.until(reached)[:2]  # b and the products
+                    check_finite_states(known, checked + 1, self.algorithm, self.data)
                     checked = reached
                 if enough:
                     break
@@ -185,9 +180,8 @@ class Batch(Sequence[Path]):
         own = all(map(is_own, (self.data.loss, self.penalty, self.algorithm)))
         # user-defined classes may not be thread-safe, and remote blocks of rows could not tell
         # which thread requests a sum
-        alone = not wide or not own or not self.on_processor or not design.is_whole
-        alone = alone or design.out_of_core
-        return 1 if alone else min(threads_allowed(), len(self))
+        several = wide and own and self.on_processor and design.is_whole and not design.out_of_core
+        return min(threads_allowed(), len(self)) if several else 1
 
     def unmoved(self) -> Batch:
         """Return the same runs at iteration 0."""
@@ -197,8 +191,7 @@ class Batch(Sequence[Path]):
 
     def until(self, n_iter: int) -> Batch:
         """Return the first iterations of the runs, as runs that cannot be extended."""
-        states = States(*(array[:, : n_iter + 1, :] for array in self.states))
-        return Batch(self.data, self.penalty, self.algorithm, self.maps, states)
+        return Batch(self.data, self.penalty, self.algorithm, self.maps, self.states.until(n_iter))
 
     def with_data(self, data: RunData) -> Batch:
         """Return the same runs, to be continued with other arrays of the same data."""
@@ -260,9 +253,8 @@ class Batch(Sequence[Path]):
         penalty = first.beside(others)
         data = RunData(y, data.loss, design, level)
         maps = algorithm.maps(data.loss, data.own(penalty), data.rows)
-        states = States(*(_some(array, selected) for array in self.states))
         past = None if self._past is None else self._past.some(selected)
-        return Batch(data, penalty, algorithm, maps, states, past)
+        return Batch(data, penalty, algorithm, maps, self.states.some(selected), past)
 
     def _path(self, k: int) -> Path:
         one = self.part([k])
@@ -308,16 +300,12 @@ class Batch(Sequence[Path]):
     @property
     def fitted(self) -> Array:
         """Fitted values of all iterates of all members."""
-        return self._stack("fitted")
+        return namespace(self.data.y).stack([path.fitted for path in self])
 
     @property
     def intercept(self) -> Array:
         """Intercepts of all iterates of all members."""
-        return self._stack("intercept")
-
-    def _stack(self, name: str) -> Array:
-        arrays = [getattr(path, name) for path in self]
-        return namespace(*arrays).stack(arrays)
+        return namespace(self.data.y).stack([path.intercept for path in self])
 
 
 def _some(array: Array, members: np.ndarray, axis: int = 0) -> Array:
@@ -337,8 +325,8 @@ def _as_block(states: Array) -> Array:
 # Batches too large for memory
 # ------------------------------------------------------------------------------------------------
 #
-# The states of a path are ``2 (n_iter + 1) (n + p)`` numbers. Those of many penalties may exceed
-# the memory, while each is needed only while its risk is estimated.
+# The ``2 (n_iter + 1) (n + p)`` numbers of each of many paths may exceed the memory, while each is
+# needed only while its risk is estimated.
 
 #: Bytes for the states of runs that advance together, on a CPU and on a device.
 KEPT, KEPT_ON_DEVICE = 2**29, 2**34
@@ -348,8 +336,7 @@ def at_a_time(batch: Batch, blocks: int) -> int:
     """Return how many runs of this many blocks, ``n + p`` numbers each, fit into memory."""
     design = batch.data.design
     size = namespace(batch.data.y).finfo(design.example.dtype).bits // 8
-    device = str(array_api_compat.device(batch.data.y))
-    budget = KEPT_ON_DEVICE if device.startswith("cuda") else KEPT
+    budget = KEPT_ON_DEVICE if on_cuda(batch.data.y) else KEPT
     numbers = design.largest_share + design.shape[1]
     return int(max(1, budget // (blocks * numbers * size)))
 
@@ -411,10 +398,6 @@ class DeferredBatch(Batch):
         return deferred
 
 
-# The attributes of a path with the states of a run.
-_STATES = {"iterates": "b", "products": "product", "duals": "u", "etas": "eta"}
-
-
 class DeferredPath(Path):
     """Path that is recomputed when states are needed that it does not keep."""
 
@@ -422,16 +405,16 @@ class DeferredPath(Path):
     _member: int
 
     def __init__(self, batch: DeferredBatch, k: int, start: Path):
-        own = (field.name for field in fields(start) if field.name not in _STATES)
+        own = (field.name for field in fields(start) if field.name not in STATES)
         self.__dict__ |= {name: getattr(start, name) for name in own}
         self.__dict__ |= {"_batch": batch, "_member": k}
 
     def __getattr__(self, name: str) -> Array:
-        if name not in _STATES:
+        if name not in STATES:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         if name == "products" and "iterates" in vars(self):
             return self.products_at(slice(None))
-        return getattr(self._batch.states_of(self._member), _STATES[name])[0, ...]
+        return getattr(self._batch.states_of(self._member), STATES[name])[0, ...]
 
     def __deepcopy__(self, memo: Any) -> DeferredPath:
         return self  # it has no mutable state of its own

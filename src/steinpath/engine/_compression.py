@@ -42,13 +42,11 @@ from steinpath.engine._tangents import Feed, Linearization, design_in, responses
 
 # Directions with a singular value below this share of the largest are dropped.
 RANK_TOL = 5e-2
+# The same in the basis for rank-one Jacobians, whose effect on the traces is small.
+SPAN_TOL = 1e-4
 # Columns of the first sketch; doubled until the basis is complete.
 _SKETCH = 24
-# Relative size of the smallest directions in the basis for rank-one Jacobians; their effect on the
-# traces is small.
-SPAN_TOL = 1e-4
-# Initial number of probes if X has more columns than rows; a few more otherwise, and where products
-# with the Gram matrix make them cheap.
+# Initial number of probes if p > n; more otherwise, and where the Gram matrix makes them cheap.
 _PROBES, _MORE_IF_TALL, _MORE_WITH_GRAM = 16, 4, 8
 
 
@@ -115,8 +113,8 @@ class ProbeEstimates:
 
     def missing(self, n_probes: int) -> np.ndarray:
         """Return the directions of the additional probes needed to reach about ``n_probes``."""
-        wanted = np.maximum(allocate(self.trajectory.sizes, n_probes), self._counts)
-        return np.repeat(np.arange(self.trajectory.rank), wanted - self._counts)
+        missing = np.maximum(allocate(self.trajectory.sizes, n_probes) - self._counts, 0)
+        return np.repeat(np.arange(self.trajectory.rank), missing)
 
     def coordinates(self, labels: np.ndarray) -> Array:
         """Return coordinates of the duals in the directions of some probes: (N, probes)."""
@@ -130,30 +128,27 @@ class ProbeEstimates:
     def corrections(self) -> CompressedCorrections:
         """Return the corrections estimated from all probes so far."""
         drawn = np.concatenate(self._drawn, axis=1)
-        means, spreads = [], []  # for each direction, over its probes
-        for k in range(self.trajectory.rank):
-            values = drawn[:, self._labels == k]
-            means.append(values.mean(axis=1))
-            spreads.append(np.sum((values - means[-1][:, None]) ** 2, axis=1))
-        # a single probe has no error estimate; use that of the others, in proportion to their sizes
         sizes, counts = self.trajectory.sizes, self._counts
+        of_directions = self._labels[:, None] == np.arange(len(counts))
+        means = drawn @ of_directions / counts  # over the probes of each direction
+        spread = (drawn - means[:, self._labels]) ** 2 @ of_directions
+        # a single probe has no error estimate; use that of the others, in proportion to their sizes
         squares = (sizes / (sizes[0] or 1.0)) ** 2 + (sizes[0] == 0)
-        spread = np.stack(spreads, axis=1)
         pooled = np.sum(spread / squares, axis=1, keepdims=True) / (counts - 1).sum()
         own = spread / np.maximum(counts - 1, 1)
         variances = (own + (counts == 1) * squares * pooled) / counts
         directions = self.trajectory.scaled(self._row_squares)
         return CompressedCorrections(
-            directions, like(np.stack(means, axis=1), directions), like(variances, directions)
+            directions, like(means, directions), like(variances, directions)
         )
 
 
 class Compression:
     """Batch prepared for compressed corrections, with the probes drawn so far.
 
-    Each member has its second moments of a row of the design and its squared row scales, if known,
-    and the generator of its sketch and probes. ``dtype`` is the precision of the tangents. They are
-    propagated with the Gram matrix (``use_gram``) by default where that is cheaper.
+    Each member has its second moments of a row and its squared row scales, if known, and its
+    generator. ``dtype`` is the precision of the tangents, which are propagated with the Gram matrix
+    (``use_gram``) by default where that is cheaper.
     """
 
     def __init__(
@@ -167,12 +162,11 @@ class Compression:
         use_gram: bool | None = None,
         span_tol: float = SPAN_TOL,
     ):
-        self.batch, self._moments, self._row_squares = batch, moments, row_squares
-        self._rngs = rngs
+        self.batch, self._rngs = batch, rngs
+        self._moments, self._row_squares = moments, row_squares
         self._linearization = Linearization(batch, design_in(batch, dtype, rngs))
         self.first = n_probes or usual_probes(batch)
-        if use_gram is None:
-            use_gram = gram_pays(batch, self.first)
+        use_gram = gram_pays(batch, self.first) if use_gram is None else use_gram
         self._gram = None
         trajectories = compress(batch, rngs, span_tol if use_gram else RANK_TOL)
         if use_gram:
@@ -245,13 +239,12 @@ class Compression:
 def _side_by_side(blocks: Sequence[Array]) -> Array:
     """Stack blocks of members as (size, members, width), padding narrower ones with zeros."""
     xp, width = namespace(blocks[0]), max(block.shape[1] for block in blocks)
-    padded = [
-        xp.concat([x, xp.zeros_like(x[:, :1]) + like(np.zeros((1, width - x.shape[1])), x)], axis=1)
-        if x.shape[1] < width
-        else x
-        for x in blocks
-    ]
-    return xp.stack(padded, axis=1)
+
+    def padded(block: Array) -> Array:
+        missing = like(np.zeros((1, width - block.shape[1])), block)
+        return xp.concat([block, xp.zeros_like(block[:, :1]) + missing], axis=1)
+
+    return xp.stack([padded(x) if x.shape[1] < width else x for x in blocks], axis=1)
 
 
 def gram_pays(batch: Batch, n_probes: int) -> bool:
@@ -267,13 +260,10 @@ def usual_probes(batch: Batch) -> int:
 
 
 def rows_are_less_noisy(batch: Batch, row_squares: Array | None) -> bool:
-    """Whether probes on the rows have lower variance than probes on the columns."""
-    # on the shorter side, and if row norms vary widely
+    """Whether probes on the rows, the shorter side or of varying norms, have lower variance."""
     design = batch.data.design
-    if batch.n_samples < design.shape[1]:
-        return True
-    if row_squares is None:
-        return False
+    if batch.n_samples < design.shape[1] or row_squares is None:
+        return batch.n_samples < design.shape[1]
     return bool(design.largest(float(namespace(row_squares).max(row_squares))) > 2)
 
 
@@ -342,10 +332,8 @@ def spectral_corrections(
     else:
         weights = ones if singular.row_squares is None else singular.row_squares
         feeds = [singular.values**2, singular.values * weights, ones]
-    width = trajectory.rank
-    columns = ProbeColumns(
-        *(None if f is None else f[:, None, None] + path.design.zeros(1, 1, width) for f in feeds)
-    )
+    none = path.design.zeros(1, 1, trajectory.rank)
+    columns = ProbeColumns(*(f if f is None else f[:, None, None] + none for f in feeds))
     coordinates = trajectory.coordinates[:, None, :]
     coefficients = follow(SpectralLinearization(path, singular), coordinates, columns)[:, 0, :]
     directions = trajectory.scaled(row_squares)

@@ -70,9 +70,12 @@ class RunData:
     @property
     def all_responses(self) -> Array:
         """The same minus their level, in the design's precision."""
-        if self.design.all_y is None:
-            return self.response[:, 0]
         return cast(self.all_y - float(self.level[0]), self.design.example.dtype)
+
+    @property
+    def all_targets(self) -> Array:
+        """Labels of all rows for a margin loss, else responses minus their level."""
+        return self.all_y if self.loss.margin else self.all_responses
 
     @property
     def all_labels(self) -> np.ndarray | None:
@@ -111,10 +114,8 @@ class RunData:
     def without(self, left_out: np.ndarray, count: Any = None, copies: int = 1) -> RunData:
         """Return the data of K members that hold out rows, as if these rows did not exist.
 
-        Columns are centred by the kept rows, which also determine the initial intercepts.
-        ``left_out`` is of shape (n, K), among all rows; ``count`` is the sample size (of each
-        member) in the scaling of loss and steps, by default that of all rows. The set of members
-        is repeated ``copies`` times. These data must have a single member.
+        Columns are centred by the kept rows, which also determine the initial intercepts. Arguments
+        are those of `InterceptDesign.without`. These data must have a single member.
         """
         design = self.design
         if not isinstance(design, InterceptDesign):
@@ -122,7 +123,7 @@ class RunData:
             return replace(self, design=masked)
         # labels minus a level would no longer be labels
         level = float(self.level[0]) if self.loss.margin else 0.0
-        y = to_numpy(self.all_y if self.loss.margin else self.all_responses)
+        y = to_numpy(self.all_targets)
         offsets = [self.loss.start(y[~left_out[:, k]]) - level for k in range(left_out.shape[1])]
         offset = self.design.array(np.tile(np.asarray(offsets), copies))
         return replace(self, design=design.without(left_out, count, copies), offset=offset)

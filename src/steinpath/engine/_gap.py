@@ -18,8 +18,7 @@ The gap of iterate t is :math:`P(b^t)` minus the largest bound up to iteration t
 
 A nonconvex penalty has no such bounds, but its local linear approximation at :math:`b^t`, the lasso
 with weights :math:`g'(|b^t_j|)`, does. :math:`b^t` minimises the loss plus that lasso if and only
-if it is a stationary point of the objective. The gap is evaluated at :math:`b^t` from the bounds of
-iteration t alone, since the next iteration has another approximation.
+if it is a stationary point. Its gap has the bounds of iteration t alone.
 """
 
 from __future__ import annotations
@@ -43,10 +42,8 @@ if TYPE_CHECKING:
 
 # Maximum number of iterates, and of their entries, that are processed together.
 _ITERATES, _NUMBERS = 64, 2**20
-
 # Number of alternating projections in the search for feasible products.
 _ALTERNATIONS = 30
-
 # Relative distance to the boundary of a domain that protects against rounding errors.
 _ROUNDING = 1e-9
 # Maximum number of entries of copied columns of X, unless the path itself has more.
@@ -56,9 +53,8 @@ _LARGEST_COPY = 2**24
 def duality_gap(path: Path) -> Array:
     """Return the duality gap of each iterate, or infinity if it is not available.
 
-    It is not available for a `Recursion`, for a loss or penalty without a conjugate, or if there
-    are too many unpenalised columns to copy; nor for margin losses with unpenalised columns besides
-    the intercept, or with a nonconvex penalty.
+    That is so for a `Recursion`, without conjugates, with too many unpenalised columns to copy, and
+    for margin losses with any besides the intercept or with a nonconvex penalty.
     """
     if not path.design.is_whole:
         raise ValueError(
@@ -96,10 +92,9 @@ def _gaps(path: Path, maps: ProximalMaps) -> np.ndarray:
         local = penalty if penalty.convex else _LocalLasso(penalty.derivative(xp.abs(b)))
         primal = loss.value(target - products, rows) + local.value(b)
         w, z = -u / unit, -rows.root * eta / unit
-        vectors = (w, z), (mean_w(w), mean_z(z))
         bounds = [
-            _bound(w, z, target, loss, rows, local, span, interior)
-            for w, z in vectors
+            _bound(*vectors, target, loss, rows, local, span, interior)
+            for vectors in ((w, z), (mean_w(w), mean_z(z)))
             for span in spans
         ]
         pieces.append(np.stack([to_numpy(values) for values in (primal, *bounds)]))
@@ -224,18 +219,15 @@ def _may_copy(path: Path, columns: np.ndarray) -> bool:
 class _Span:
     """Span of some columns of X."""
 
-    #: Indices of the columns, and rounding error of products with vectors of norm 1; of shape (p,
-    #: 1), and -1 for other columns.
-    columns: np.ndarray
+    columns: np.ndarray  # indices of the columns
+    #: Rounding error of products with vectors of norm 1, of shape (p, 1); -1 for other columns.
     rounding: Array
-    #: Orthonormal basis, the same times the row weights, and Xᵀ times that.
-    basis: Array
-    weighted: Array
-    images: Array
-    #: Maps products with the columns to products with the basis.
-    inverse: Array
-    #: For dependent columns: the projection onto products that some vector attains. None for
-    #: independent columns, and if there are more columns than rows, where it does not pay off.
+    basis: Array  # orthonormal
+    weighted: Array  # the basis times the row weights
+    images: Array  # Xᵀ times that
+    inverse: Array  # maps products with the columns to products with the basis
+    #: For dependent columns, unless there are more columns than rows: the projection onto products
+    #: that some vector attains.
     projection: Array | None
 
     @classmethod
@@ -321,10 +313,8 @@ def not_converged(path: Path, tol: float) -> str | None:
 
 def _movement(path: Path) -> float:
     """Return the change of the fitted values in the last tenth of the iterations, relative to y."""
-    last, before = (
-        path.products_at(slice(t, t + 1))[0, :] for t in (path.n_iter, 9 * path.n_iter // 10)
-    )
-    moved = last - before
-    xp = namespace(moved)
+    times = path.n_iter, 9 * path.n_iter // 10
+    last, before = (path.products_at(slice(t, t + 1))[0, :] for t in times)
+    xp, moved = namespace(last), last - before
     spread = float(xp.std(path.response))
     return math.sqrt(float(xp.mean(moved**2))) / spread if spread else 0.0

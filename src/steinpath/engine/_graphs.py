@@ -1,9 +1,8 @@
 """CUDA graphs: iterations on a device without launching each kernel separately.
 
-A small problem leaves a GPU idle: an iteration is some twenty kernels of a few microseconds, and
-launching each of them takes the host longer. A graph of one iteration is recorded once, from the
-same code that would otherwise run, and then launched as a whole. Inputs that differ between
-iterations, such as the Jacobians of tangents, are copied into it first.
+A small problem leaves a GPU idle: launching the some twenty kernels of an iteration takes longer
+than running them. A graph of one iteration is recorded once, from the same code, and then launched
+as a whole. Inputs that differ between iterations, such as Jacobians, are copied into it first.
 
 Graphs are used for torch arrays on a CUDA device if the updates of the algorithm are the same in
 every iteration (`Maps.steady`). Set ``STEINPATH_CUDA_GRAPHS=0`` in the environment to disable them.
@@ -15,6 +14,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import array_api_compat
@@ -51,10 +51,9 @@ class Recording:
     def replay(
         self, advance: Advance, step: Step, past: Histories, times: Iterator[int]
     ) -> Iterator[Newest]:
-        """Record ``advance`` once and launch it for each iteration.
+        """Record ``advance`` once and launch it for each iteration, overwriting its arrays.
 
-        The arrays of each iteration are overwritten by the next one. If the step cannot be
-        recorded, nothing is done, and no iteration is taken from ``times``.
+        If the step cannot be recorded, no iteration is taken from ``times``.
         """
         if self._graph is None or self._step is None or not step.resembles(self._step):
             self._record(advance, step, past)
@@ -138,17 +137,16 @@ class _Inputs:
 
     def fill(self, now: Any) -> None:
         """Copy the arrays of an iteration, unless they are those of the last one."""
-        arrays: list[Array] = []
+        places = count()
 
-        def note(array: Array) -> Array:
-            arrays.append(array)
+        def copy(array: Array) -> Array:
+            k = next(places)
+            if array is not self._sources[k]:
+                self._buffers[k].copy_(array)
+                self._sources[k] = array
             return array
 
-        _mapped(now, note)
-        for k, (array, buffer) in enumerate(zip(arrays, self._buffers, strict=True)):
-            if array is not self._sources[k]:
-                buffer.copy_(array)
-                self._sources[k] = array
+        _mapped(now, copy)
 
 
 def _mapped(tree: Any, change: Callable[[Array], Array]) -> Any:

@@ -78,11 +78,11 @@ class Histories(NamedTuple):
     @classmethod
     def joined(cls, parts: Sequence[Histories]) -> Histories:
         """Join the histories of disjoint sets of members."""
-        return cls(*(_mapped(_side_by_side, histories) for histories in zip(*parts, strict=True)))
 
+        def side_by_side(blocks: Sequence[Array]) -> Array:
+            return namespace(blocks[0]).concat(blocks, axis=1)
 
-def _side_by_side(blocks: Sequence[Array]) -> Array:
-    return namespace(blocks[0]).concat(blocks, axis=1)
+        return cls(*(_mapped(side_by_side, histories) for histories in zip(*parts, strict=True)))
 
 
 def _mapped(change: Callable[[Sequence[Array]], Array], histories: Sequence[History]) -> History:
@@ -125,8 +125,8 @@ def iterate(
 ) -> Generator[Newest]:
     """Advance a recursion, extending its histories and trimming them to its memory.
 
-    With a recording, the arrays of an iteration are overwritten by the next one, and the histories
-    are up to date once the iterator is closed.
+    With a recording, arrays are overwritten by the next iteration, and the histories are up to date
+    once the iterator is closed.
     """
     times = iter(times)
     while True:
@@ -224,9 +224,8 @@ def check_finite_states(
     if all(map(_is_finite, new)):
         return
     finite = [all(_is_finite(array[:, k, :]) for array in new) for k in range(new[0].shape[1])]
-    raise DivergenceError(
-        known + finite.index(False), algorithm.why_diverged(data.design, data.loss)
-    )
+    cause = algorithm.why_diverged(data.design, data.loss)
+    raise DivergenceError(known + finite.index(False), cause)
 
 
 def _is_finite(array: Array) -> bool:

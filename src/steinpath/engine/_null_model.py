@@ -20,11 +20,9 @@ from steinpath.problem._rows import Rows
 
 # Iterations for a null model with several unpenalised columns; they are few, so it is fast.
 _NULL_ITERATIONS = 5000
-# Smallest penalty of a grid relative to the largest: for n < p, for n ≥ p, and for penalties that
-# never give zero coefficients.
+# Smallest penalty of a grid relative to the largest: for n < p, n ≥ p, and without zeros.
 _RATIO_WIDE, _RATIO_TALL, _RATIO_RIDGE = 1e-2, 1e-3, 1e-4
-# Relative margin, in units of rounding, of the largest penalty above the smallest with zero
-# coefficients.
+# Relative margin, in units of rounding, of the largest penalty above that with zero coefficients.
 _ROUNDING = 1e3
 # For other penalties, the largest one shrinks the leading singular direction by this factor.
 _RIDGE_SHRINKAGE = 10.0
@@ -82,21 +80,18 @@ def _null_gradient(data: RunData, free: np.ndarray) -> Array:
         return loss.gradient(y, 0.0, _rows(data))
     if isinstance(design, InterceptDesign) and free.sum() == 1:
         return _balanced(y, data)
-    columns = design.forward(design.array(np.eye(design.shape[1])[:, free]))
-    # They are few, so all of their rows fit into this process.
-    columns, y = design.gathered(columns), data.all_y if loss.margin else data.all_responses
-    # Only their span matters, and orthogonal columns converge fast in any units.
+    # all rows of the free columns, which are few, fit into this process
+    columns = design.gathered(design.forward(design.array(np.eye(design.shape[1])[:, free])))
+    # only their span matters, and orthogonal columns converge fast in any units
     columns = design.array(np.linalg.qr(to_numpy(columns))[0] * math.sqrt(design.n_rows))
-    # At convergence the dual is minus the gradient, a valid subgradient where the loss is
-    # nonsmooth.
-    dual = run(columns, y, loss, NoPenalty(), n_iter=_NULL_ITERATIONS).dual[-1, :]
-    return -design.local(dual)
+    # at convergence the dual is minus the gradient, a subgradient where the loss is nonsmooth
+    path = run(columns, data.all_targets, loss, NoPenalty(), n_iter=_NULL_ITERATIONS)
+    return -design.local(path.dual[-1, :])
 
 
 def _balanced(y: Array, data: RunData) -> Array:
     """Return the gradient at the best constant, balanced to sum zero by residuals at a kink."""
-    location = data.loss.location(data.all_y if data.loss.margin else data.all_responses)
-    gradient = data.loss.gradient(y - location, 0.0, _rows(data))
+    gradient = data.loss.gradient(y - data.loss.location(data.all_targets), 0.0, _rows(data))
     values = to_numpy(gradient)
     at_kink = values == 0
     total, count = data.design.over_rows(np.array([values.sum(), at_kink.sum()], dtype=float))

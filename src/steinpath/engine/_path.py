@@ -21,6 +21,8 @@ from steinpath.engine._gap import duality_gap
 from steinpath.problem._losses import Loss
 from steinpath.problem._penalties import Penalty
 
+#: Attributes with the states of a run, and their names in a batch.
+STATES = {"iterates": "b", "products": "product", "duals": "u", "etas": "eta"}
 # Coefficients in the chart that notebooks show.
 _SHOWN = 10
 # Iterates per step of the objective on a cluster.
@@ -50,11 +52,10 @@ class Path:
     objective : Array of shape (n_iter + 1,)
         Loss plus penalty.
     gap : Array of shape (n_iter + 1,)
-        Duality gap: an upper bound on the objective minus its minimum. For a penalty that is not
-        convex (MCP, SCAD) it is that of the local linear approximation of the penalty at each
-        iterate, which is zero at stationary points only. Infinite if it is unknown: for a
-        `Recursion`, or a user-defined loss or penalty without a conjugate. Not available for rows
-        on a cluster.
+        Duality gap: an upper bound on the objective minus its minimum. For MCP and SCAD it is that
+        of the local linear approximation of the penalty at each iterate, which is zero at
+        stationary points only. Infinite if it is unknown: for a `Recursion`, or a user-defined loss
+        or penalty without a conjugate. Not available for rows on a cluster.
     y : Array of shape (n,)
         The responses.
     loss : Loss
@@ -168,8 +169,7 @@ class Path:
         Path
             The copy.
         """
-        names = ("y", "iterates", "products", "duals", "etas")
-        return self.but(**{name: copied(getattr(self, name)) for name in names})
+        return self.but(**{name: copied(getattr(self, name)) for name in ("y", *STATES)})
 
     def until(self, n_iter: int) -> Path:
         """Return the first iterations of the path.
@@ -186,21 +186,20 @@ class Path:
         """
         if n_iter >= self.n_iter:
             return self
-        names = ("iterates", "products", "duals", "etas")
-        return self.but(**{name: getattr(self, name)[: n_iter + 1, :] for name in names})
+        return self.but(**{name: getattr(self, name)[: n_iter + 1, :] for name in STATES})
 
     def but(self, **changes: Any) -> Path:
         """Return a path with some attributes replaced, and all arrays in memory."""
         return Path(**{own.name: getattr(self, own.name) for own in fields(Path)} | changes)
 
-    def refuse_weights(self, advice: str | None = None) -> None:
+    def refuse_weights(
+        self,
+        advice: str = "the risk of a path with non-uniform sample weights (sample_weight) cannot "
+        "be estimated; run it without weights, or evaluate it on held-out rows",
+    ) -> None:
         """Raise an error for a path with non-uniform sample weights."""
         if self.design.weights is not None:
-            raise ValueError(
-                advice
-                or "the risk of a path with non-uniform sample weights (sample_weight) cannot be "
-                "estimated; run it without weights, or evaluate it on held-out rows"
-            )
+            raise ValueError(advice)
 
     def plot(
         self, names: Sequence[str] | None = None, best: int | None = None, ax: Axes | None = None

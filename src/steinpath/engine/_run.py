@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
@@ -28,7 +29,7 @@ from steinpath.design._dense import DenseDesign, StackedDesign
 from steinpath.design._transformed import InterceptDesign
 from steinpath.engine._batch import Batch
 from steinpath.engine._data import RunData, prepare
-from steinpath.engine._loop import Iteration, beginning, iterate
+from steinpath.engine._loop import iterates
 from steinpath.engine._path import Path
 from steinpath.problem._losses import Loss
 from steinpath.problem._penalties import Penalty
@@ -134,13 +135,10 @@ def run_data(
     stop: StoppingRule | None = None,
 ) -> Path:
     """Do as `run`, with checked data."""
-    if not data.design.is_whole:
-        if stop is not None:
-            raise ValueError("stop is not supported for a distributed design; omit it")
-        if isinstance(algorithm, Recursion):
-            raise ValueError(
-                "Recursion is not supported for a distributed design: its maps need all rows"
-            )
+    if not data.design.is_whole and stop is not None:
+        raise ValueError("stop is not supported for a distributed design; omit it")
+    if not data.design.is_whole and isinstance(algorithm, Recursion):
+        raise ValueError("Recursion is not supported for a distributed design: it needs all rows")
     batch = start(data, penalty, algorithm)
     if stop is None:
         return batch.extended(n_iter)[0]
@@ -236,15 +234,12 @@ def _penalties(penalty: Any) -> list[Penalty]:
 
 def _data_of_members(X: Any, y: Any, loss: Loss, fit_intercept: bool, n_penalties: int) -> RunData:
     """Check the data of all members."""
-    X, y = (
-        read_array(name, data) if isinstance(data, list | tuple) else data
-        for name, data in (("X", X), ("y", y))
-    )
+    X = read_array("X", X) if isinstance(X, list | tuple) else X
+    y = read_array("y", y)
     if getattr(X, "ndim", 2) == 3:
         design, y = _designs_of_members(X, y, n_penalties)
         members = [prepare(design.member(k), y[k, ...], loss, False) for k in range(y.shape[0])]
     else:
-        y = read_array("y", y)
         responses = [y] if y.ndim < 2 else [y[k, ...] for k in range(y.shape[0])]
         _check_counts({"y": len(responses), "penalty": n_penalties})
         design = as_design(X)
@@ -266,19 +261,18 @@ def _designs_of_members(X: Any, y: Any, n_penalties: int) -> tuple[Design, Array
     """Check matrices and responses, one of each per member."""
     X = check_array("X", X, ndim=3)
     check_magnitude("X", X)
-    y = check_array("y", y, ndim=2, reference=in_own_precision(y, X))
-    if tuple(y.shape) != tuple(X.shape[:2]):
+    y, (members, n, p) = check_array("y", y, ndim=2, reference=in_own_precision(y, X)), X.shape
+    if tuple(y.shape) != (members, n):
         raise ValueError(
-            f"X is a batch of shape {tuple(X.shape)}, so y must have shape "
-            f"{tuple(X.shape[:2])}; got {tuple(y.shape)}"
+            f"X is a batch of shape {(members, n, p)}, so y must have shape {(members, n)}; got "
+            f"{tuple(y.shape)}"
         )
-    _check_counts({"X": int(X.shape[0]), "penalty": n_penalties})
-    if n_penalties > X.shape[0]:
+    _check_counts({"X": members, "penalty": n_penalties})
+    if n_penalties > members:
         raise ValueError(
-            f"X is a batch of one, but there are {n_penalties} penalties; pass X[0], of shape "
-            "(n, p)"
+            f"X is a batch of one, but there are {n_penalties} penalties; pass X[0] of shape (n, p)"
         )
-    if X.shape[0] > 1:
+    if members > 1:
         return StackedDesign(X), y
     design = DenseDesign.of_checked(X[0, ...])
     design.has_gram = False  # so that it is estimated in the same way as in larger batches
@@ -299,17 +293,16 @@ def _check_counts(counts: dict[str, int]) -> None:
 # The start of runs
 # ------------------------------------------------------------------------------------------------
 #
-# The product of the two steps is bounded by the norm of X, but their ratio is free. The best ratio
-# depends on the data: between a third and 1 for designs with independent columns, a tenth or less
-# for collinear ones, where it saves most of the iterations (`benchmarks`).
+# The product of the two steps is bounded by the norm of X, but their ratio is free. The best one is
+# between a third and 1 for independent columns, and a tenth or less for collinear ones, where it
+# saves most of the iterations (`benchmarks`).
 
 #: Ratios to try, and the number of iterations for each.
 RATIOS = tuple(float(x) for x in 10.0 ** np.arange(-2, 0.51, 0.5))
 ITERATIONS = 24
 # Number of final iterates whose objectives are averaged, since single ones oscillate.
 _LAST = 12
-# Ratios whose progress from the start is within this share of the best are considered equal; among
-# these, the one nearest to the second number is used.
+# Ratios with progress within this share of the best are equal; the one nearest to this is used.
 _CLOSE, _PREFERRED = 0.01, 10.0**-0.5
 # Differences of objectives up to this many units of rounding are ignored.
 _ROUNDING = 1e3
@@ -325,10 +318,9 @@ def start(data: RunData, penalty: Penalty, algorithm: Algorithm, members: int = 
 def best_ratio(data: RunData, penalty: Penalty, algorithm: PrimalDual, members: int) -> float:
     """Return the ratio of steps with the lowest objective after a few iterations.
 
-    With several responses, the first is used. With several penalties, the smallest and the middle
-    one are used, since large ones need few iterations with any ratio. Among ratios of about equal
-    quality, the one nearest to a third is used: on the paper's model its best early iterates have
-    the lowest risk, and very unequal steps are slow later on.
+    It is for the first response, and for the smallest and the middle penalty, since large ones need
+    few iterations with any ratio. Of about equal ratios, the one nearest to a third is used: its
+    early iterates have the lowest risk on the paper's model, and unequal steps are slow later on.
     """
     one = RunData(data.y[:, :1], data.loss, data.design.member(0), data.level[:1])
     kinds = [penalty]
@@ -358,18 +350,12 @@ def best_ratio(data: RunData, penalty: Penalty, algorithm: PrimalDual, members: 
 def _objectives(data: RunData, penalties: list[Penalty], algorithm: PrimalDual) -> np.ndarray:
     """Return the mean objective of the last iterates of each member, or infinity."""
     # no states are kept; for tall tables they would take more memory than the data
-    first, *others = penalties
-    _, maps = data.bind(algorithm, first.beside(others))
-    iteration, past = Iteration(maps, data), beginning(data, len(penalties))
-    p = data.design.shape[1] - data.fit_intercept
-    sums = np.zeros(len(penalties))
+    _, maps = data.bind(algorithm, penalties[0].beside(penalties[1:]))
+    p, sums = data.design.shape[1] - data.fit_intercept, np.zeros(len(penalties))
     with np.errstate(over="ignore", invalid="ignore"):  # iterates of the run are checked later
-        steps = iterate(iteration, past, range(1, ITERATIONS + 1), maps.memory)
-        for t, newest in enumerate(steps, 1):
-            if t <= ITERATIONS - _LAST:
-                continue
-            residuals = data.target - newest.reading[0]
-            losses = data.loss.value(residuals[:, :, 0], data.rows)
+        steps = islice(iterates(maps, data, len(penalties)), ITERATIONS + 1)
+        for b, products in islice(steps, ITERATIONS + 1 - _LAST, None):
+            losses = data.loss.value(data.target[:, :, 0] - products, data.rows)
             for k, penalty in enumerate(penalties):
-                sums[k] += float(losses[k] + penalty.value(newest.b[:p, k, 0]))
+                sums[k] += float(losses[k] + penalty.value(b[:p, k]))
     return np.where(np.isfinite(sums), sums / _LAST, np.inf)

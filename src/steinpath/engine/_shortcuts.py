@@ -66,12 +66,11 @@ class GramLinearization(Linearization):
             injected = data.zeros(data.shape[0], len(batch), 1)
         # (members, q, n); arrays derived from it also have the members first
         self._basis = _members_first(cast(basis, dtype), transpose=True)
-        reach = _members_first(cast(data.adjoint(basis), dtype))  # XᵀY
-        self._reach = reach
-        across = members_product(self._basis, cast(injected, dtype))  # YᵀD
-        self._across = data.over_rows(across)
+        self._reach = _members_first(cast(data.adjoint(basis), dtype))  # XᵀY
+        across = members_product(self._basis, cast(injected, dtype))
+        self._across = data.over_rows(across)  # YᵀD
         image = cast(data.adjoint(data.array(injected)), dtype)
-        self.design = GramDesign(gram, reach, image, None)
+        self.design = GramDesign(gram, self._reach, image, None)
 
     def injection(self) -> Array | None:
         """Return the injection into ``dv`` in these coordinates: ones in the last row."""
@@ -109,16 +108,12 @@ class GramLinearization(Linearization):
         directions = self.batch.data.design.over_rows(directions)
         inner = xp.concat([members_product(self._reach, directions), directions], axis=0)
         injected = xp.matrix_transpose(_members_first(directions)) @ _members_first(self._across)
-        return [
-            _RankOneInSpan(
-                own.scale,
-                own.coefficient,
-                directions[:, :, k : k + 1],
-                inner[:, :, k : k + 1],
-                injected[:, k, :],
-            )
-            for k, own in enumerate(rank_one)
-        ]
+        result: list[Jacobian] = []
+        for k, own in enumerate(rank_one):
+            along, products = (x[:, :, k : k + 1] for x in (directions, inner))
+            parts = along, products, injected[:, k, :]
+            result.append(_RankOneInSpan(own.scale, own.coefficient, *parts))
+        return result
 
 
 def _members_first(block: Array, transpose: bool = False) -> Array:
@@ -179,11 +174,8 @@ class _RankOneInSpan(WithRankOne):
         return result
 
     def part(self, coordinates: Coordinates, dtype: Any) -> Jacobian:
-        if self.scale.dtype == dtype:
-            return self
-        return replace(
-            self, scale=cast(self.scale, dtype), coefficient=cast(self.coefficient, dtype)
-        )
+        scale, coefficient = cast(self.scale, dtype), cast(self.coefficient, dtype)
+        return replace(self, scale=scale, coefficient=coefficient)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -229,14 +221,12 @@ class DiagonalDesign(Design):
     """Diagonal matrix: X in the basis of its singular vectors."""
 
     def __init__(self, values: Array):
-        self.example = values
-        self.shape = (int(values.shape[0]), int(values.shape[0]))
+        self.example, self.shape = values, (int(values.shape[0]),) * 2
 
     def matmat(self, block: Array) -> Array:
         return self.example[:, None] * block
 
-    def rmatmat(self, block: Array) -> Array:
-        return self.example[:, None] * block
+    rmatmat = matmat
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,10 +5,9 @@ realised argument, and ``dv^t = -X db^t / √n`` and ``deta^t = Xᵀ du^t / √n
 computed from the responses ``db^t`` to injections into ``dv`` and ``deta``. The caller defines the
 injections by a `Feed`.
 
-The path is known before its tangents are computed, and so is where they vanish: ``du^t`` outside
-the support of the dual map's Jacobian, ``db^t`` outside that of the primal map's. The engine
-therefore works in windows of a few iterations, each on a copy of the active rows and columns of X.
-The omitted entries are exactly zero.
+The path is known before its tangents are computed, and so is where they vanish: ``du^t`` and
+``db^t`` outside the supports of the two maps' Jacobians. The engine therefore works in windows of a
+few iterations, each on a copy of the active rows and columns of X.
 """
 
 from __future__ import annotations
@@ -37,8 +36,7 @@ from steinpath.engine._batch import Batch
 from steinpath.engine._graphs import recording_of
 from steinpath.engine._loop import Histories, iterate
 
-#: Iterations that share a copy of the active part of X: few enough to have similar active sets,
-#: enough to pay for the copy.
+#: Iterations that share a copy of the active part of X: few, to have similar active sets.
 WINDOW = 12
 #: A part of X is copied if it is smaller than this share of X.
 WORTH_COPYING = 0.8
@@ -87,8 +85,8 @@ class Linearization:
             # finding the inactive part would take longer than computing with it
             self._length, self._worth_copying = _WINDOW_ON_DEVICE, 0.0
         self._residuals: list[Array] | None = None  # for maps that use all of them
-        # kept for another pass, they take the memory of another path; carried states require a pass
-        # through all iterations
+        # kept for another pass, derivatives take the memory of another path; carried states require
+        # a pass through all iterations
         keep = keep or batch.maps.carries
         self._known: dict[int, tuple[Tangent, Tangent]] | None = {} if keep else None
 
@@ -113,45 +111,34 @@ class Linearization:
         return [self._known[t] for t in range(first, last)]
 
     def _differentiate(self, first: int, last: int) -> list[tuple[Tangent, Tangent]]:
-        maps = self.batch.maps
-        if not maps.structured or maps.carries:
-            carried = [None, None]
-            return [self._at(t, carried) for t in range(first, last)]
+        maps, carried = self.batch.maps, [None, None]
         start = max(first, 2)  # the first iteration has a shorter history
-        alone = [self._at(t, [None, None]) for t in range(first, min(start, last))]
+        if not maps.structured or maps.carries:
+            start = last
+        alone = [self._at(t, carried) for t in range(first, min(start, last))]
         return alone if start >= last else [*alone, *self._at_once(start, last)]
 
     def _at_once(self, first: int, last: int) -> Iterator[tuple[Tangent, Tangent]]:
         """Differentiate maps at several iterations at once, as columns of a block."""
         batch = self.batch
         before = slice(first - 2, last - 2), slice(first - 1, last - 1)
-        u, b, eta = (
-            History(batch.block(name, times) for times in before) for name in ("u", "b", "eta")
-        )
-        residuals = batch.residual(slice(first - 2, last - 1))
-        v = History([residuals[:, :, :-1], residuals[:, :, 1:]])
+        u, b, eta = (History(batch.block(name, s) for s in before) for name in ("u", "b", "eta"))
+        v = History(map(batch.residual, before))
         eta.append(batch.block("eta", slice(first, last)))
         times = like(np.arange(first, last), batch.data.response)
-        dual = batch.maps.dual_tangent(times, u, v)
-        primal = batch.maps.primal_tangent(times, b, eta)
+        both = batch.maps.dual_tangent(times, u, v), batch.maps.primal_tangent(times, b, eta)
         iterations, dtype = range(first, last), self.design.example.dtype
-        both = (map_.part(None, dtype).columns(iterations) for map_ in (dual, primal))
-        return zip(*both, strict=True)
+        return zip(*(map_.part(None, dtype).columns(iterations) for map_ in both), strict=True)
 
     def _at(self, t: int, carried: list[Any]) -> tuple[Tangent, Tangent]:
         """Differentiate at one iteration, reading and updating the carried states."""
         batch, low = self.batch, 0 if self.memory is None else max(0, t - self.memory)
-        u, b, eta = (
-            History(batch.block(name, slice(s, s + 1)) for s in range(low, t))
-            for name in ("u", "b", "eta")
-        )
+        past = [slice(s, s + 1) for s in range(low, t)]
+        u, b, eta = (History(batch.block(name, s) for s in past) for name in ("u", "b", "eta"))
         u.carried, b.carried = carried
         if self.memory is None and self._residuals is None:
             self._residuals = [batch.residual(slice(s, s + 1)) for s in range(self.n_iter)]
-        if self._residuals is None:
-            v = History(batch.residual(slice(s, s + 1)) for s in range(low, t))
-        else:
-            v = History(self._residuals[:t])
+        v = History(map(batch.residual, past) if self._residuals is None else self._residuals[:t])
         dual = batch.maps.dual_tangent(t, u, v)
         eta.append(batch.block("eta", slice(t, t + 1)))
         primal = batch.maps.primal_tangent(t, b, eta)
@@ -165,26 +152,19 @@ class Linearization:
             return Window(first, self.design, None, None, dual, primal)
         n, p = self.design.shape
         dtype = self.design.example.dtype
-        part, active_rows, active_columns = None, None, None
+        part, rows, columns = None, None, None
         # members with their own X have their own active rows and columns
         if self.design.members == 1 and self._worth_copying > 0:
-            active_rows = _union(dual)
             # the residuals of the first iteration still depend on the columns of earlier iterates
-            active_columns = _union([*recent, *primal])
-            count = float(self.design.over_rows(np.asarray(float(_size(active_rows, n)))))
-            share = count * _size(active_columns, p) / (self.design.n_rows * p)
-            if share < self._worth_copying:
-                part = self.design.part(active_rows, active_columns)
+            rows, columns = _union(dual), _union([*recent, *primal])
+            count = float(self.design.over_rows(np.asarray(float(_size(rows, n)))))
+            share = count * _size(columns, p) / (self.design.n_rows * p)
+            part = self.design.part(rows, columns) if share < self._worth_copying else None
         if part is None:
-            part, active_rows, active_columns = self.design, None, None
-        return Window(
-            first,
-            part,
-            active_rows,
-            active_columns,
-            [tangent.part(active_rows, dtype) for tangent in dual],
-            [tangent.part(active_columns, dtype) for tangent in primal],
-        )
+            part, rows, columns = self.design, None, None
+        dual = [tangent.part(rows, dtype) for tangent in dual]
+        primal = [tangent.part(columns, dtype) for tangent in primal]
+        return Window(first, part, rows, columns, dual, primal)
 
 
 def _union(tangents: Sequence[Tangent]) -> Coordinates:
@@ -195,8 +175,8 @@ def _union(tangents: Sequence[Tangent]) -> Coordinates:
     return np.flatnonzero(to_numpy(reduce(operator.or_, masks)))
 
 
-def _size(coordinates: Coordinates, all_of_them: int) -> int:
-    return all_of_them if coordinates is None else len(coordinates)
+def _size(coordinates: Coordinates, total: int) -> int:
+    return total if coordinates is None else len(coordinates)
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +191,7 @@ class Feed:
     into_eta: Array | None  # (p, members, k)
     into_v: Array | None  # (n, members, k)
     readers: Sequence[Array]  # each (p, members, k)
-    #: Weights (members, k) at an iteration, None for no injection. Those of ``v`` may depend on the
+    #: Weights (members, k) at an iteration, None for no injection; those of ``v`` may depend on the
     #: readings of the same iteration.
     eta_weights: Callable[[int], Array | None]
     v_weights: Callable[[int], Array | None]
@@ -220,21 +200,15 @@ class Feed:
     watch: Callable[[int, Array], None] | None = None
 
     @property
-    def arrays(self) -> list[Array | None]:
-        """Injections and readers."""
-        return [self.into_eta, self.into_v, *self.readers, *self.dual_readers]
-
-    @property
     def width(self) -> tuple[int, ...]:
         """Number of members, and of columns per member."""
         return tuple([*self.readers, *self.dual_readers][0].shape[1:])
 
     def read(self, du: Array, db: Array) -> list[Array]:
         """Multiply each reader with the tangents column by column; dual readers come last."""
-        xp = namespace(db)
-        pairs = [(reader, db) for reader in self.readers]
-        pairs += [(reader, du) for reader in self.dual_readers]
-        return [xp.sum(reader * tangent, axis=0) for reader, tangent in pairs]
+        products = [reader * db for reader in self.readers]
+        products += [reader * du for reader in self.dual_readers]
+        return [namespace(db).sum(product, axis=0) for product in products]
 
     def part(self, window: Window) -> Feed:
         """Return the rows that a window needs."""
@@ -270,12 +244,8 @@ def responses(
         step = TangentStep(window, 1 / math.sqrt(linearization.n_samples), local)
         if past is None:
             rest_n, rest_p = (window.design.zeros(m, *feed.width) for m in window.design.shape)
-            past = Histories(
-                History([rest_n] * length),
-                History([rest_n] * (length - 1)),
-                History([rest_p] * length),
-                History([rest_p] * length),
-            )
+            zeros = (rest_n, length), (rest_n, length - 1), (rest_p, length), (rest_p, length)
+            past = Histories(*(History([block] * count) for block, count in zeros))
         elif not window.whole or any(coordinates is not None for coordinates in old):
             past.u[:] = [_moved(block, old[0], window.rows, n) for block in past.u]
             past.b[:] = [_moved(block, old[1], window.columns, p) for block in past.b]
@@ -312,20 +282,18 @@ class TangentStep:
 
     def now(self, t: int) -> TangentFrame:
         place = t - self.window.first
-        return TangentFrame(
-            self.window.dual[place],
-            self.window.primal[place],
-            self.feed.v_weights(t - 1),
-            self.feed.eta_weights(t),
-        )
+        dual, primal = self.window.dual[place], self.window.primal[place]
+        return TangentFrame(dual, primal, self.feed.v_weights(t - 1), self.feed.eta_weights(t))
 
     def example(self) -> TangentFrame:
         return self.now(self.window.first)
 
     def resembles(self, other: Any) -> bool:
-        return self.window.design is other.window.design and all(
-            mine is theirs for mine, theirs in zip(self.feed.arrays, other.feed.arrays, strict=True)
-        )
+        def arrays(feed: Feed) -> list[Array | None]:
+            return [feed.into_eta, feed.into_v, *feed.readers, *feed.dual_readers]
+
+        same_design = self.window.design is other.window.design
+        return same_design and all(map(operator.is_, arrays(self.feed), arrays(other.feed)))
 
     def injected(self, db: Array, weights: Array | None) -> Array:
         """Return ``dv^t`` given ``db^t``, including its injection."""
@@ -372,11 +340,10 @@ def design_in(batch: Batch, dtype: Any, rngs: Sequence[np.random.Generator]) -> 
     """Return the batch's design in another precision, or unchanged if that is not accurate enough.
 
     It is not if entries overflow, if means are so large that centred entries lose their digits, or
-    if a path is near the limits of the precision. User-defined maps are always called in the path's
-    precision. There is one generator per member.
+    if a path is near the limits of the precision. There is one generator per member.
     """
     whole = batch.data.design
-    if not batch.maps.structured:
+    if not batch.maps.structured:  # user-defined maps are called in the path's precision
         return whole
     design = whole.astype(dtype)
     signs = [whole.signs(rng, design.shape[1]) for rng in rngs]
@@ -389,8 +356,7 @@ def design_in(batch: Batch, dtype: Any, rngs: Sequence[np.random.Generator]) -> 
         """Return the largest entry of each member without a copy."""
         xp, axes = namespace(array), tuple(k for k in range(3) if k != member_axis)
         high, low = to_numpy(xp.max(array, axis=axes)), to_numpy(xp.min(array, axis=axes))
-        largest = np.maximum(high, -low)
-        return np.array([whole.largest(float(size)) for size in largest])
+        return np.array([whole.largest(float(size)) for size in np.maximum(high, -low)])
 
     sizes = [size(product, 1), size(states.b, 0), size(states.u, 0)]
     moderate = all(np.all((x == 0) | ((x > 1e-10) & (x < 1e10))) for x in sizes)

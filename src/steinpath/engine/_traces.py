@@ -23,7 +23,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from steinpath._support.arrays import Array, cast, like, namespace, to_numpy
+from steinpath._support.arrays import (
+    Array,
+    cast,
+    largest_along,
+    like,
+    namespace,
+    to_numpy,
+    units_of,
+)
 from steinpath._support.validation import (
     check_array,
     check_choice,
@@ -137,30 +145,24 @@ def compute_matrices(
     linearization: Linearization | None = None,
 ) -> CorrectionMatrices:
     """Return the matrices with one layer per random probe; see `correction_matrices`."""
-    # with known moments the corrections do not need K
-    streams = _streams(path, moments, rho_squared, method == "exact", n_probes, rng)
-    if moments is not None and not always_K:
-        del streams["v"]
+    exact = method == "exact"
+    into_eta, into_v = _streams(path, moments, rho_squared, exact, n_probes, rng)
     if linearization is None:
         linearization = Linearization(Batch.of(path), keep=True)
-    matrices = _responses(linearization, streams, method == "exact", width)
-    root_n = math.sqrt(path.n_samples)
-    K = matrices.pop() if "v" in streams else None
-    if K is not None:
+    root_n, K = math.sqrt(path.n_samples), None
+    *W, A = _responses(linearization, into_eta, exact, width)
+    if moments is None or always_K:  # with known moments the corrections do not need it
+        (K,) = _responses(linearization, into_v, exact, width)
         K = K / root_n - root_n * path.design.array(np.eye(path.n_iter + 1))
-    *W, A = matrices
     return CorrectionMatrices(W[0] if W else None, K, A / -root_n, rho_squared)
 
 
 class _Stream(NamedTuple):
     """Probes, injected column by column, and the readers of their responses."""
 
-    probes: Array  # (p, m) into eta, (n, m) into v
+    probes: Array  # (p, m) into eta, or (n, m) into v
     readers: list[Array]  # each (p, m)
-
-
-#: One stream into "eta", read for W (if the covariance is known) and A; one into "v", for K.
-_Streams = dict[str, _Stream]
+    into_v: bool = False
 
 
 def _streams(
@@ -170,8 +172,8 @@ def _streams(
     exact: bool,
     n_probes: int,
     rng: np.random.Generator,
-) -> _Streams:
-    """Return all basis vectors, or random signs, as probes."""
+) -> tuple[_Stream, _Stream]:
+    """Return probes of eta, read for W (if the covariance is known) and A, and of v, for K."""
     design, (n, p) = path.design, path.design.shape
 
     def weighted(block: Array) -> Array:
@@ -184,13 +186,13 @@ def _streams(
         read_eta.insert(0, covariance if exact else covariance @ g)
     if not exact:
         xi = design.signs(rng, n, n_probes)
-        into_v = _Stream(xi, [design.adjoint(weighted(xi))])
+        into_v = _Stream(xi, [design.adjoint(weighted(xi))], into_v=True)
     # tr(X P) = tr(P X): over the p columns of X, or over n basis vectors if n < p
     elif p <= n:
-        into_v = _Stream(weighted(columns), [g])
+        into_v = _Stream(weighted(columns), [g], into_v=True)
     else:
-        into_v = _Stream(design.array(np.eye(n)), [weighted(columns).T])
-    return {"eta": _Stream(g, read_eta), "v": into_v}
+        into_v = _Stream(design.array(np.eye(n)), [weighted(columns).T], into_v=True)
+    return _Stream(g, read_eta), into_v
 
 
 def second_moments(path: Path, covariance: Any) -> Array:
@@ -207,87 +209,63 @@ def second_moments(path: Path, covariance: Any) -> Array:
 
 
 def _responses(
-    linearization: Linearization, streams: _Streams, sum_layers: bool, width: int
+    linearization: Linearization, stream: _Stream, sum_layers: bool, width: int
 ) -> list[Array]:
-    """Return the responses to impulses at every time, one array per reader of the streams.
+    """Return the responses to impulses at every time, one array per reader of a stream.
 
     Its entries are ``R[k, t, s - 1] = reader[:, k]ᵀ db^t`` after an impulse ``probes[:, k] / √n``
-    into ``deta^s`` or ``dv^{s-1}``, or the sum over ``k`` as a single layer. Streams and impulse
-    times advance together as columns of one block.
+    into ``deta^s`` or ``dv^{s-1}``, or the sum over ``k`` as a single layer. Impulse times advance
+    together as columns of one block.
     """
-    N = linearization.n_iter
+    N, m = linearization.n_iter, stream.probes.shape[1]
     zeros = linearization.batch.data.design.zeros
-    counts = [stream.probes.shape[1] for stream in streams.values()]
-    results = [
-        zeros(1 if sum_layers else stream.probes.shape[1], N + 1, N + 1)
-        for stream in streams.values()
-        for _ in stream.readers
-    ]
-    few = min(max(counts), width)
-    times = max(1, width // min(sum(counts), width))
-    for k in range(0, max(counts), few):
-        parts = {}
-        for m, (name, (probes, readers)) in zip(counts, streams.items(), strict=True):
-            some = slice(min(k, m), min(k + few, m))
-            parts[name] = _Stream(probes[:, some], [reader[:, some] for reader in readers])
+    results = [zeros(1 if sum_layers else m, N + 1, N + 1) for _ in stream.readers]
+    few = min(m, width)
+    times = width // few
+    for k in range(0, m, few):
+        some = slice(k, min(k + few, m))
+        readers = [reader[:, some] for reader in stream.readers]
+        part = stream._replace(probes=stream.probes[:, some], readers=readers)
         for first in range(1, N + 1, times):
             last = min(first + times, N + 1)
-            readings = _impulse_readings(linearization, parts, first, last)
+            readings = _impulse_readings(linearization, part, first, last)
             for result, reading in zip(results, readings, strict=True):
                 if sum_layers:
                     total = namespace(reading).sum(reading, axis=0, keepdims=True)
                     result[:, :, first - 1 : last - 1] += total
                 else:
-                    result[k : k + reading.shape[0], :, first - 1 : last - 1] = reading
+                    result[some, :, first - 1 : last - 1] = reading
     return results
 
 
 def _impulse_readings(
-    linearization: Linearization, streams: _Streams, first: int, last: int
+    linearization: Linearization, stream: _Stream, first: int, last: int
 ) -> list[Array]:
     """Return readings of shape (m, T, last - first) for impulses at first, …, last - 1."""
-    zeros, array = linearization.design.zeros, linearization.design.array
-    xp = namespace(linearization.design.example)
-    times, N = last - first, linearization.n_iter
-    counts = {name: stream.probes.shape[1] for name, stream in streams.items()}
-    widths = [times * m for m in counts.values()]
+    design, T = linearization.design, linearization.n_iter + 1
+    xp, m, times = namespace(design.example), stream.probes.shape[1], last - first
 
-    def placed(name: str, block: Array) -> Array:
-        """Repeat a stream's block for all impulse times, with zeros for other streams."""
-        parts = [
-            xp.concat([block] * times, axis=1) if other == name else zeros(block.shape[0], width)
-            for other, width in zip(streams, widths, strict=True)
-        ]
-        return xp.concat(parts, axis=1)[:, None, :]
+    def repeated(block: Array) -> Array:
+        return xp.concat([block] * times, axis=1)[:, None, :]
 
-    def impulse(name: str, time: int) -> Array | None:
-        if name not in streams or not first <= time < last:
+    def impulse(time: int) -> Array | None:
+        if not first <= time < last:
             return None
-        now = np.arange(times) == time - first
-        weights = [
-            np.repeat(now * (other == name), counts[other]).astype(float) for other in streams
-        ]
-        return array(np.concatenate(weights))[None, :]
+        return design.array(np.repeat(np.arange(times) == time - first, m).astype(float))[None, :]
 
+    probes = repeated(stream.probes)
     feed = Feed(
-        placed("eta", streams["eta"].probes),
-        placed("v", streams["v"].probes) if "v" in streams else None,
-        [placed(name, reader) for name, stream in streams.items() for reader in stream.readers],
-        lambda t: impulse("eta", t),
-        lambda t: impulse("v", t + 1),
+        into_eta=None if stream.into_v else probes,
+        into_v=probes if stream.into_v else None,
+        readers=[repeated(reader) for reader in stream.readers],
+        eta_weights=impulse,
+        v_weights=lambda t: impulse(t + 1),
     )
-    results = [zeros(N + 1, sum(widths)) for _ in feed.readers]
+    results = [design.zeros(T, times * m) for _ in feed.readers]
     for t, readings in responses(linearization, feed, start=first):
         for result, reading in zip(results, readings, strict=True):
             result[t, :] = reading[0, :]
-
-    own, start = [], 0
-    for (name, m), width in zip(counts.items(), widths, strict=True):
-        for _ in streams[name].readers:
-            part = results.pop(0)[:, start : start + width]
-            own.append(xp.permute_dims(xp.reshape(part, (N + 1, times, m)), (2, 0, 1)))
-        start += width
-    return own
+    return [xp.permute_dims(xp.reshape(x, (T, times, m)), (2, 0, 1)) for x in results]
 
 
 def row_squares_of(path: Path, row_scale: Any) -> Array | None:
@@ -297,9 +275,8 @@ def row_squares_of(path: Path, row_scale: Any) -> Array | None:
     xp = namespace(path.y)
     if isinstance(row_scale, str):
         if row_scale != "norm":
-            raise ValueError(
-                f"row_scale must be None, 'norm', 'auto' or an array; got {row_scale!r:.60}"
-            )
+            given = f"{row_scale!r:.60}"
+            raise ValueError(f"row_scale must be None, 'norm', 'auto' or an array; got {given}")
         squares = path.design.row_squares()
         if not path.design.total(squares) > 0:  # constant columns: there is nothing to correct
             return None
@@ -317,11 +294,8 @@ def row_squares_of(path: Path, row_scale: Any) -> Array | None:
 
 
 def _mean_without(layers: Array, skip: int | None = None) -> Array:
-    xp = namespace(layers)
-    if skip is None:
-        return xp.mean(layers, axis=0)
-    count = layers.shape[0]
-    return (xp.sum(layers, axis=0) - layers[skip, ...]) / (count - 1)
+    total, count = namespace(layers).sum(layers, axis=0), layers.shape[0]
+    return total / count if skip is None else (total - layers[skip, ...]) / (count - 1)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -370,8 +344,7 @@ def dual_traces(
         products[:] = [to_numpy(xp.matrix_transpose(block) @ block)]
 
     # the units are arbitrary and affect only the scale of the result
-    units = xp.max(xp.abs(curves), axis=0, keepdims=True)
-    units = xp.where(units > 0, units, xp.ones_like(units))
+    units = units_of(largest_along(curves, 0))
     weights = cast(curves / units, dtype)[:, :, None, :] + linearization.design.zeros(1, 1, m, 1)
     weights = xp.reshape(weights, (n_iter, members, m * r))
     feed = Feed(

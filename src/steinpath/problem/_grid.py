@@ -54,20 +54,18 @@ def make_penalty(penalty: PenaltyOf, lam: float) -> Penalty:
 
 def named_loss(kind: Any, parameters: Mapping[str, Any], spread: float) -> Loss:
     """Return a loss with these parameters or its defaults; widths are in units of ``spread``."""
-    _check("loss_params", parameters)
-    given, spec, own = dict(parameters), kind.parameter_spec, {}
+    spec, own = kind.parameter_spec, {}
+    _check("loss_params", parameters, kind, {spec.name} if spec else set())
     if spec is not None:
-        own[spec.name] = spec.in_units(spec.check(given.pop(spec.name, spec.default)), spread)
-    _refuse("loss_params", given, kind)
+        own[spec.name] = spec.in_units(spec.check(parameters.get(spec.name, spec.default)), spread)
     loss: Loss = kind(**own)
     return loss
 
 
 def named_penalty(kind: Any, parameters: Mapping[str, Any]) -> PenaltyOf:
     """Return a penalty with these parameters as a function of ``lam``."""
-    _check("penalty_params", parameters)
     known = {field.name for field in fields(kind)} - {"lam"}
-    _refuse("penalty_params", [name for name in parameters if name not in known], kind)
+    _check("penalty_params", parameters, kind, known)
     if kind is NoPenalty:
         return lambda lam: NoPenalty()
     if "groups" in known and "groups" not in parameters:
@@ -75,23 +73,20 @@ def named_penalty(kind: Any, parameters: Mapping[str, Any]) -> PenaltyOf:
     return partial(kind, **parameters)
 
 
-def _check(argument: str, parameters: Any) -> None:
+def _check(argument: str, parameters: Any, kind: Any, known: set[str]) -> None:
     if not isinstance(parameters, Mapping):
         raise TypeError(f"{argument} must be None or a dict, got {parameters!r:.60}")
-
-
-def _refuse(argument: str, others: Any, kind: Any) -> None:
-    if others:
-        spec = kind.parameter_spec
-        known = "no parameters" if spec is None else f"the parameter {spec.name!r}"
-        raise ValueError(f"{argument} has {next(iter(others))!r}, but {kind.name!r} has {known}")
+    for name in parameters:
+        if name not in known:
+            spec = kind.parameter_spec
+            has = "no parameters" if spec is None else f"the parameter {spec.name!r}"
+            raise ValueError(f"{argument} has {name!r}, but {kind.name!r} has {has}")
 
 
 def robust_spread(y: Array, weights: Array | None = None) -> float:
     """Return the median absolute deviation of y, scaled to the standard deviation of a Gaussian.
 
-    If more than half of the responses are equal, the standard deviation is used instead; for
-    constant responses their absolute value, and 1 for zeros. The result is positive, in units of y.
+    It is the standard deviation if that is 0, then the absolute value of y, and then 1.
     """
     y = to_numpy(y)
     precision = np.finfo(y.dtype if y.dtype.kind == "f" else float).eps

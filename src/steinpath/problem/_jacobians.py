@@ -6,9 +6,8 @@ All Jacobians of proximal maps are symmetric, and each class is closed under
 ``shift * I + factor * J``, which turns the Jacobian of a gradient into that of its proximal map and
 back (Moreau).
 
-The structure also makes tangents cheap. Where a Jacobian vanishes (`Jacobian.support`), tangents
-are zero and are not computed; where it is a multiple of the identity (`Jacobian.isotropic`), they
-can be computed in any coordinates.
+Tangents are not computed where a Jacobian vanishes (`Jacobian.support`), and can be computed in any
+coordinates where it is a multiple of the identity (`Jacobian.isotropic`).
 """
 
 from __future__ import annotations
@@ -135,8 +134,7 @@ class RankOne(WithRankOne):
 class Groups:
     """Partition of the coordinates into groups, with sums over each group.
 
-    The array API standard has no scatter operation, so the coordinates are gathered into a padded
-    table. This is exact, and efficient when groups have similar sizes.
+    The array API standard has no scatter operation: coordinates are gathered into a padded table.
     """
 
     def __init__(self, labels: np.ndarray):
@@ -145,10 +143,11 @@ class Groups:
         )
         starts = np.cumsum(self.sizes) - self.sizes
         slot = np.arange(self.sizes.max(initial=1))
-        inside = slot < self.sizes[:, None]
+        self._inside = slot < self.sizes[:, None]
         order = np.argsort(self.codes, kind="stable")
-        self._members = order[np.where(inside, starts[:, None] + slot, 0)]  # (groups, largest)
-        self._inside = inside
+        self._members = order[
+            np.where(self._inside, starts[:, None] + slot, 0)
+        ]  # (groups, largest)
 
     def sum(self, block: Array) -> Array:
         """Sum the rows of a vector or block within each group."""
@@ -179,9 +178,8 @@ class GroupwiseRankOne(WithRankOne):
         return _any_member(self.groups.spread((self.scale != 0) | (self.coefficient != 0)))
 
     def part(self, coordinates: Array | None, dtype: Any) -> GroupwiseRankOne:
-        if coordinates is None:
-            groups, kept = self.groups, None
-        else:
+        groups, kept = self.groups, None
+        if coordinates is not None:
             # a group lies in the support entirely or not at all, so partial groups are zero
             groups = Groups(self.groups.codes[coordinates])
             kept = groups.names
@@ -254,11 +252,7 @@ def _is_for_all(values: Array) -> bool:
 
 def _any_member(mask: Array) -> Array:
     """Return the coordinates that are in the mask of any member."""
-    if mask.ndim == 1:
-        return mask
-    if mask.shape[1:] == (1, 1):
-        return mask[:, 0, 0]
-    return namespace(mask).any(mask, axis=tuple(range(1, mask.ndim)))
+    return mask if mask.ndim == 1 else namespace(mask).any(mask, axis=tuple(range(1, mask.ndim)))
 
 
 def _part(values: Array, coordinates: Array | None, dtype: Any) -> Array:

@@ -31,7 +31,6 @@ from steinpath.problem._rows import Rows
 # If a minimiser is not unique, the selected one must not depend on rounding errors.
 _ROUNDING = 16 * float(np.finfo(float).eps)
 
-
 #: All losses by name.
 LOSSES: dict[str, type[Loss]] = {}
 
@@ -52,19 +51,14 @@ class Loss(Registered, ABC):
     margin: ClassVar[bool] = False
 
     def on(self, y: Array, weights: Array | None = None) -> Self:
-        """Return the loss adapted to these responses and weights.
-
-        This is the loss itself unless a parameter depends on the responses. Responses for which the
-        loss is not defined are refused.
-        """
+        """Return the loss with parameters that depend on the responses; refuse invalid ones."""
         return self
 
     @abstractmethod
     def value(self, r: Array, rows: Rows | None = None) -> Array:
         """Evaluate the loss at the residual ``r``: a vector, or each column of a block.
 
-        ``rows`` gives the number of rows and how to sum over them. By default all rows are in
-        ``r``, with weight 1.
+        By default, all ``rows`` are in ``r``, with weight 1.
         """
 
     @abstractmethod
@@ -80,10 +74,7 @@ class Loss(Registered, ABC):
 
     @abstractmethod
     def location(self, y: Array, weights: Array | None = None) -> float:
-        """Return the constant fit that minimises the loss.
-
-        Pass weights unnormalised: results are exact for integers.
-        """
+        """Return the constant fit that minimises the loss; integer weights give exact results."""
 
     def start(self, y: Array, weights: Array | None = None) -> float:
         """Return the initial intercept: for most losses, the constant fit that minimises it."""
@@ -107,10 +98,7 @@ class Loss(Registered, ABC):
         return None
 
     def inside(self, w: Array, interior: Array, rows: Rows) -> Array:
-        """Return the feasible step from the interior point towards each column of ``w``, at most 1.
-
-        The remainder is handled by division; see `gauge`.
-        """
+        """Return the feasible step, at most 1, from the interior point to each column of ``w``."""
         raise NotImplementedError(f"{type(self).__name__} has zero in its interior")
 
     def prox(self, r: Array, step: Any, rows: Rows | None = None) -> Array:
@@ -163,8 +151,7 @@ class SeparableLoss(Loss):
 
     def gauge(self, w: Array, rows: Rows | None = None) -> Array:
         # the derivative of rho is bounded, and √n w must lie between its bounds
-        low, high = self.score(np.array([-math.inf, math.inf]), 0.0).tolist()
-        xp = namespace(w)
+        xp, (low, high) = namespace(w), self.score(np.array([-math.inf, math.inf]), 0.0).tolist()
         return (rows or Rows.of(w)).root * xp.max(xp.maximum(w / low, w / high), axis=0)
 
     def location(self, y: Array, weights: Array | None = None) -> float:
@@ -205,8 +192,32 @@ def _inside(r: Array, low: Any, high: Any, value: Any) -> Array:
     return value * cast((r > low) & (r < high), r.dtype)
 
 
+class PiecewiseLinearLoss(SeparableLoss):
+    """Loss with one slope for negative and one for positive residuals."""
+
+    slopes: tuple[float, float]
+
+    def rho(self, r: Array) -> Array:
+        low, high = self.slopes
+        return namespace(r).maximum(high * r, low * r)
+
+    def score(self, r: Array, s: Any) -> Array:
+        return _clipped_ratio(r, s, *self.slopes)
+
+    def slope(self, r: Array, s: Any) -> Array:
+        low, high = self.slopes
+        return _inside(r, low * s, high * s, _inverse(s))
+
+    def rho_conjugate(self, w: Array) -> Array:
+        return namespace(w).zeros_like(w)
+
+    def location(self, y: Array, weights: Array | None = None) -> float:
+        low, high = self.slopes
+        return _quantile(y, high / (high - low), weights)
+
+
 @dataclass(frozen=True)
-class LAD(SeparableLoss):
+class LAD(PiecewiseLinearLoss):
     """Least absolute deviations loss, ``h(r) = n^{-1/2} Σ rho(r_i)`` with ``rho(r) = |r|``.
 
     Examples
@@ -220,25 +231,11 @@ class LAD(SeparableLoss):
     name = "lad"
     label = "LAD"
     test_loss = "absolute"
-
-    def rho(self, r: Array) -> Array:
-        return namespace(r).abs(r)
-
-    def score(self, r: Array, s: Any) -> Array:
-        return _clipped_ratio(r, s, -1.0, 1.0)
-
-    def slope(self, r: Array, s: Any) -> Array:
-        return _inside(r, -s, s, _inverse(s))
-
-    def rho_conjugate(self, w: Array) -> Array:
-        return namespace(w).zeros_like(w)
-
-    def location(self, y: Array, weights: Array | None = None) -> float:
-        return _quantile(y, 0.5, weights)
+    slopes = -1.0, 1.0
 
 
 @dataclass(frozen=True)
-class Quantile(SeparableLoss):
+class Quantile(PiecewiseLinearLoss):
     """Quantile (pinball) loss, ``rho(r) = q max(r, 0) + (1 - q) max(-r, 0)``.
 
     As for every separable loss, ``h(r) = n^{-1/2} Σ rho(r_i)``.
@@ -266,20 +263,9 @@ class Quantile(SeparableLoss):
     )
     test_loss = "quantile"
 
-    def rho(self, r: Array) -> Array:
-        return namespace(r).maximum(self.q * r, (self.q - 1) * r)
-
-    def score(self, r: Array, s: Any) -> Array:
-        return _clipped_ratio(r, s, self.q - 1, self.q)
-
-    def slope(self, r: Array, s: Any) -> Array:
-        return _inside(r, (self.q - 1) * s, self.q * s, _inverse(s))
-
-    def rho_conjugate(self, w: Array) -> Array:
-        return namespace(w).zeros_like(w)
-
-    def location(self, y: Array, weights: Array | None = None) -> float:
-        return _quantile(y, self.q, weights)
+    @property
+    def slopes(self) -> tuple[float, float]:  # type: ignore[override]
+        return self.q - 1, self.q
 
 
 @dataclass(frozen=True)
@@ -361,10 +347,9 @@ class EpsilonInsensitive(SeparableLoss):
         return _clipped_ratio(self._beyond(r), s, -1.0, 1.0)
 
     def slope(self, r: Array, s: Any) -> Array:
-        size = namespace(r).abs(r)
         # with eps = 0 the zone is empty and the slope has no gap at r = 0
         low = self.eps if self.eps > 0 else -math.inf
-        return _inside(size, low, self.eps + s, _inverse(s))
+        return _inside(namespace(r).abs(r), low, self.eps + s, _inverse(s))
 
     def rho_conjugate(self, w: Array) -> Array:
         return self.eps * namespace(w).abs(w)
@@ -442,11 +427,11 @@ def _norm(r: Array, rows: Rows | None) -> Array:
 
 
 def _at_least(norm: Array, step: Any) -> Array:
-    xp = namespace(norm)
     if hasattr(step, "ndim"):
-        return xp.maximum(norm, step)
+        return namespace(norm).maximum(norm, step)
     # a zero residual has the subgradient 0; the smallest normal number avoids 0 / 0
-    return clip(norm, max(step, float(xp.finfo(norm.dtype).smallest_normal)), None)
+    tiny = float(namespace(norm).finfo(norm.dtype).smallest_normal)
+    return clip(norm, max(step, tiny), None)
 
 
 def _mean(y: Array, weights: Array | None) -> float:

@@ -3,7 +3,7 @@ r"""Margin losses for classification.
 Responses are labels :math:`y_i = \pm 1`, fitted values are :math:`z_i = x_i^\top b`, and the loss
 of a row is :math:`\rho(1 - y_i z_i)`. Since :math:`y_i^2 = 1`, the argument is :math:`y_i (y_i -
 z_i)`: the residual times the label. A margin loss is therefore a loss of residuals like all others.
-The engine does not treat classes specially; the labels are stored with the rows.
+The labels are stored with the rows.
 """
 
 from __future__ import annotations
@@ -30,16 +30,14 @@ from steinpath.problem._jacobians import Diagonal
 from steinpath.problem._losses import SeparableLoss, _clipped_ratio, _inside, _inverse, _smoothing
 from steinpath.problem._rows import Rows
 
-# Newton steps for the proximal map of the logistic loss. The starting point is within 0.75 of the
-# solution and the third step reduces the error below 1e-3 of that; the fourth is exact to rounding.
+# Newton steps for the proximal map of the logistic loss: from within 0.75 of the solution, three
+# reduce the error below 1e-3 of that, and the fourth is exact to rounding.
 _NEWTON_STEPS = 4
 
 
 @dataclass(frozen=True)
 class MarginLoss(SeparableLoss):
     """Margin loss ``n^{-1/2} Σ rho(1 - y_i z_i)``; rows without a label ``y_i`` are of class 1."""
-
-    # a subclass implements `rho` to `rho_conjugate` as functions of 1 - y_i z_i, and `constant`
 
     class_weight: Any = None
 
@@ -101,8 +99,7 @@ class MarginLoss(SeparableLoss):
     def _smoothed(self, r: Array, step: Any, rows: Rows | None) -> tuple[Any, Any, Any, Any]:
         """Return the labels, weights and scale of the losses of the rows, and their smoothing."""
         rows = rows or Rows.of(r)
-        labels, weights = self._rows(r, rows)
-        scale = 1 / rows.root
+        (labels, weights), scale = self._rows(r, rows), 1 / rows.root
         return labels, weights, scale, _smoothing(weights, _smoothing(scale, step))
 
     def conjugate(self, w: Array, rows: Rows | None = None) -> Array:
@@ -128,11 +125,9 @@ class MarginLoss(SeparableLoss):
         return 0.9 * min(least, 1.0) / 2 / rows.root * balance
 
     def inside(self, w: Array, interior: Array, rows: Rows) -> Array:
-        xp = namespace(w)
-        labels, _ = self._rows(w, rows)
+        xp, (labels, _) = namespace(w), self._rows(w, rows)
         inner, slopes = labels * interior, labels * w
-        shares = xp.where(slopes < 0, inner / (inner - slopes), xp.ones_like(slopes))
-        return xp.min(shares, axis=0)
+        return xp.min(xp.where(slopes < 0, inner / (inner - slopes), xp.ones_like(w)), axis=0)
 
     def location(self, y: Array, weights: Array | None = None) -> float:
         return self.constant(self._share(y, weights))
@@ -198,9 +193,8 @@ class Hinge(MarginLoss):
         return 0.0 if math.isclose(share, 0.5, rel_tol=1e-12) else math.copysign(1.0, share - 0.5)
 
     def start(self, y: Array, weights: Array | None = None) -> float:
-        # the optimal constant jumps from -1 to 1 where the classes are equal and puts one class at
-        # the kink; starting from that of the squared hinge, paths depend continuously on class
-        # shares
+        # the optimal constant jumps where classes are equal and puts one of them at the kink; from
+        # that of the squared hinge, paths depend continuously on class shares
         return 2 * self._share(y, weights) - 1
 
 
@@ -351,20 +345,19 @@ def check_labels(y: Array, name: str, fewest: int = 2) -> np.ndarray:
     values, counts = np.unique(labels, return_counts=True)
     if not np.isin(values, (-1, 1)).all():
         given = ", ".join(f"{value:g}" for value in values[:4]) + ", …" * (len(values) > 4)
-        remedy = (
-            "use sp.PathClassifier, which accepts any labels and several classes"
-            if len(values) > 2
-            else "use numpy.where(y == positive, 1.0, -1.0), or sp.PathClassifier, which accepts "
-            "any two labels"
-        )
+        remedy = "use sp.PathClassifier, which accepts any labels and several classes"
+        if len(values) <= 2:
+            remedy = (
+                "use numpy.where(y == positive, 1.0, -1.0), or sp.PathClassifier for any labels"
+            )
         raise ValueError(f"{name} requires labels y of -1 and 1, got {given}: {remedy}")
     if len(values) < 2:
         raise ValueError(f"{name} requires two classes, but all labels y are {values[0]:g}")
     if counts.min() < fewest:
+        rare = f"class {values[counts.argmin()]:g} has {counts.min()}"
         raise ValueError(
-            f"{name} requires at least {fewest} rows of each class, but class "
-            f"{values[counts.argmin()]:g} has {counts.min()}; holding it out would leave a single "
-            "class"
+            f"{name} requires at least {fewest} rows of each class, but {rare}; holding it out "
+            "would leave a single class"
         )
     return labels
 

@@ -4,10 +4,9 @@ A penalty provides its value, its proximal map
 
 .. math:: \mathrm{prox}(b) = \arg\min_x \; g(x) + \|x - b\|^2 / (2\,\mathrm{step}),
 
-and the structured Jacobian of that map. The proximal map of every separable penalty in this module
-is odd and piecewise linear: zero up to a first knot, then linear with known slope from each knot to
-the next. A separable penalty therefore specifies its knots and slopes, from which the map and its
-Jacobian follow.
+and the structured Jacobian of that map. The proximal map of a separable penalty is odd and
+piecewise linear: zero up to a first knot, then linear with known slope from each knot to the next.
+Such a penalty therefore specifies its knots and slopes, from which the map and its Jacobian follow.
 """
 
 from __future__ import annotations
@@ -69,10 +68,7 @@ class Penalty(Registered, ABC):
 
     @abstractmethod
     def null_lam(self, gradient: Array) -> float:
-        """Return the smallest ``lam`` with optimum ``b = 0``, given the gradient of the loss there.
-
-        Infinite if there is none.
-        """
+        """Return the smallest ``lam`` with optimum ``b = 0`` at this gradient, or infinity."""
 
     @property
     def max_step(self) -> float:
@@ -90,10 +86,9 @@ class Penalty(Registered, ABC):
         return True
 
     def conjugate(self, z: Array) -> Array:
-        """Evaluate the convex conjugate, the maximum of ``⟨z, b⟩ - value(b)`` over ``b``.
+        """Evaluate the convex conjugate, the maximum of ``⟨z, b⟩ - value(b)``, where it is finite.
 
-        The result is meaningful only where the conjugate is finite. A penalty that implements
-        `conjugate` and `gauge` has a duality gap; for other penalties `Path.gap` is infinite.
+        A penalty that implements `conjugate` and `gauge` has a duality gap.
         """
         raise NotImplementedError(f"{type(self).__name__} does not implement conjugate")
 
@@ -107,10 +102,7 @@ class Penalty(Registered, ABC):
         return z / xp.maximum(gauge, xp.ones_like(gauge))
 
     def derivative(self, size: Array) -> Array:
-        """Return the derivative at coefficients of absolute value ``size``; at 0, from the right.
-
-        The duality gap of a nonconvex penalty needs nothing else.
-        """
+        """Return the derivative at coefficients of this absolute value; at 0, from the right."""
         raise NotImplementedError(f"{type(self).__name__} does not implement derivative")
 
     @property
@@ -203,7 +195,7 @@ class SeparablePenalty(Penalty):
     def __post_init__(self) -> None:
         _store_lam(self)
         if self.weights is not None:
-            object.__setattr__(self, "weights", _check_weights(self.weights))
+            object.__setattr__(self, "weights", _nonnegative("weights", self.weights))
         super().__post_init__()
 
     @abstractmethod
@@ -220,11 +212,9 @@ class SeparablePenalty(Penalty):
 
     def prox(self, b: Array, step: Any) -> Array:
         # the sum over the knots of the change of slope times the distance beyond the knot
-        pieces = self.pieces(self._lam(b), step)
-        before = [0.0, *(slope for _, slope in pieces)]
-        bends = []
-        for (knot, slope), old in zip(pieces, before, strict=False):
-            beyond, change = b - clip(b, -knot, knot), slope - old
+        bends, before = [], 0.0
+        for knot, slope in self.pieces(self._lam(b), step):
+            beyond, change, before = b - clip(b, -knot, knot), slope - before, slope
             one = isinstance(change, float) and change == 1  # as for the lasso
             bends.append(beyond if one else change * beyond)
         return functools.reduce(operator.add, bends)
@@ -294,8 +284,7 @@ class SeparablePenalty(Penalty):
 
     @property
     def largest_lam(self) -> float:
-        weight = 1.0 if self.weights is None else float(np.max(self.weights))
-        return weight * float(np.max(self.lam))
+        return float(np.max(self._weights(1))) * float(np.max(self.lam))
 
     def check_size(self, p: int) -> None:
         if self.weights is not None and len(self.weights) != p:
@@ -313,7 +302,7 @@ class SeparablePenalty(Penalty):
     def _bound(self, z: Array) -> Array:
         """Return the largest derivatives of the penalty, beyond which its conjugate is infinite."""
         xp = namespace(z)
-        *_, (_, value, curvature) = self._derivative_pieces(z)
+        _, value, curvature = self._derivative_pieces(z)[-1]
         return xp.where(curvature > 0, xp.zeros_like(value) + math.inf, value)
 
     def _derivative_pieces(self, b: Array) -> list[tuple[Array, Array, Array]]:
@@ -539,13 +528,10 @@ class GroupLasso(Penalty):
                 f"got {self.groups!r:.60}"
             )
         object.__setattr__(self, "groups", labels)
-        weights = np.ones(len(self._groups.names))
-        if self.weights is not None:
-            weights = _check_weights(self.weights)
-            if len(weights) != len(self._groups.names):
-                raise ValueError(
-                    f"GroupLasso has {len(weights)} weights for {len(self._groups.names)} groups"
-                )
+        count = len(self._groups.names)
+        weights = np.ones(count) if self.weights is None else _nonnegative("weights", self.weights)
+        if len(weights) != count:
+            raise ValueError(f"GroupLasso has {len(weights)} weights for {count} groups")
         object.__setattr__(self, "weights", weights)
 
     @cached_property
@@ -590,10 +576,8 @@ class GroupLasso(Penalty):
 
     def check_size(self, p: int) -> None:
         if len(self.groups) != p:
-            raise ValueError(
-                f"GroupLasso has group labels for {len(self.groups)} coefficients, "
-                f"but X has {p} columns"
-            )
+            given = f"GroupLasso has group labels for {len(self.groups)} coefficients"
+            raise ValueError(f"{given}, but X has {p} columns")
 
     def free(self, p: int) -> np.ndarray:
         return np.asarray(self.weights == 0)[self._groups.codes]
@@ -716,7 +700,7 @@ class PerMemberPenalty(Penalty):
     each: tuple[Penalty, ...]
 
     def value(self, b: Array) -> Array:
-        values = [own.value(part) for own, part, _ in self._parts(b, None)]
+        values = [own.value(b[:, k : k + 1, ...]) for k, own in enumerate(self.each)]
         return namespace(b).concat(values, axis=0)
 
     def prox(self, b: Array, step: Any) -> Array:
@@ -724,12 +708,7 @@ class PerMemberPenalty(Penalty):
         return namespace(b).concat(values, axis=1)
 
     def jacobian(self, b: Array, step: Any) -> Jacobian:
-        jacobians = [jacobian_of(*part) for part in self._parts(b, step)]
-        if not all(isinstance(jacobian, Diagonal) for jacobian in jacobians):
-            return PerMember(tuple(jacobians))
-        one = namespace(b).ones_like(b[:, :1, :])
-        entries = [one * own.entries for own in jacobians if isinstance(own, Diagonal)]
-        return Diagonal(namespace(b).concat(entries, axis=1))
+        return PerMember(tuple(jacobian_of(*part) for part in self._parts(b, step)))
 
     def null_lam(self, gradient: Array) -> float:
         return max(own.null_lam(gradient) for own in self.each)
@@ -783,7 +762,7 @@ def _state(penalty: Penalty, without: str = "") -> tuple[Any, ...]:
     """Return all attributes but one as hashable values; by their identity if they are not."""
     kind, state = type(penalty), object.__getstate__(penalty)
     attributes, slots = state if isinstance(state, tuple) else (state, None)
-    kept = sorted({**(attributes or {}), **(slots or {})}.items())
+    kept = sorted(((attributes or {}) | (slots or {})).items())
     return tuple(
         (name, (value.shape, value.dtype.str, value.tobytes()))
         if type(value) is np.ndarray
@@ -795,13 +774,10 @@ def _state(penalty: Penalty, without: str = "") -> tuple[Any, ...]:
 
 def _store_lam(penalty: Any) -> None:
     """Check ``lam``: a number, or an array with one value per member."""
-    if not hasattr(penalty.lam, "ndim") or penalty.lam.ndim == 0:
+    if getattr(penalty.lam, "ndim", 0) == 0:
         store_number(penalty, "lam", low=0)
-        return
-    lams = np.array(to_numpy(check_array("lam", penalty.lam, ndim=1)), dtype=float)
-    if (lams < 0).any():
-        raise ValueError(f"lam must be nonnegative, got {lams.min():g}")
-    object.__setattr__(penalty, "lam", lams)
+    else:
+        object.__setattr__(penalty, "lam", _nonnegative("lam", penalty.lam))
 
 
 def _of_members(lam: Any, block: Array) -> Array:
@@ -809,8 +785,8 @@ def _of_members(lam: Any, block: Array) -> Array:
     return like(lam, block)[:, None] if isinstance(lam, np.ndarray) else lam
 
 
-def _check_weights(weights: Any) -> np.ndarray:
-    array = to_numpy(check_array("weights", weights, ndim=1))
+def _nonnegative(name: str, values: Any) -> np.ndarray:
+    array = to_numpy(check_array(name, values, ndim=1))
     if (array < 0).any():
-        raise ValueError(f"weights must be nonnegative, got {array.min():g}")
+        raise ValueError(f"{name} must be nonnegative, got {array.min():g}")
     return np.array(array, dtype=float)  # a copy: the caller may modify its array

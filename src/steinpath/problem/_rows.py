@@ -36,9 +36,8 @@ class Rows:
     @cached_property
     def root(self) -> Any:
         """Square root of `count`."""
-        if hasattr(self.count, "ndim"):
-            return namespace(self.count).sqrt(self.count)
-        return math.sqrt(self.count)
+        several = hasattr(self.count, "ndim")
+        return namespace(self.count).sqrt(self.count) if several else math.sqrt(self.count)
 
     def weighted(self, block: Array) -> Array:
         """Multiply the rows of a block by their weights."""

@@ -44,6 +44,8 @@ class Criterion(Registered, ABC):
     margin: ClassVar[bool] = False
     #: Whether it is the squared error.
     quadratic: ClassVar[bool] = False
+    #: Lipschitz constant of `rho`.
+    slope: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         if self.parameter_spec is not None:
@@ -55,16 +57,10 @@ class Criterion(Registered, ABC):
     def rho(self, r: Array) -> Array:
         """Evaluate the loss of each prediction error ``y - prediction``."""
 
-    @property
-    def slope(self) -> float:
-        """Lipschitz constant of `rho`."""
-        return 1.0
-
     def for_differences(self, predictions: Array, mean: RowMean | None = None) -> Criterion:
         """Return a scoring loss whose differences have about the same mean but lower variance.
 
-        The predictions (T, m) to be compared are for several iterates and some rows; ``mean``
-        computes the mean over all rows, if these are not all.
+        The predictions are (T, m); ``mean`` is over all rows, if these are some of them.
         """
         return self
 
@@ -84,7 +80,6 @@ class Criterion(Registered, ABC):
         best = minimize_scalar(
             lambda share: risk(low + share * (high - low)),
             bounds=(0.0, 1.0),
-            method="bounded",
             options={"xatol": 1e-9},
         )
         return float(min(best.fun, risk(float(np.median(y)))))
@@ -95,10 +90,7 @@ class Criterion(Registered, ABC):
         return self.label.format(self.parameter)
 
     def lipschitz(self, risks: np.ndarray) -> np.ndarray:
-        """Bound the difference of two risks per root mean square difference of the predictions.
-
-        The result, for T estimated risks, is of shape (T, T).
-        """
+        """Bound differences (T, T) of risks per root mean square difference of the predictions."""
         return np.full((len(risks), len(risks)), self.slope)
 
 
@@ -118,11 +110,10 @@ class SquaredError(Criterion):
     name = "squared"
     label = "squared error"
     quadratic = True
+    slope = math.inf
 
     def rho(self, r: Array) -> Array:
         return r * r
-
-    slope = math.inf
 
     def lipschitz(self, risks: np.ndarray) -> np.ndarray:
         # there is no constant, but the root is a norm: a² - b² is at most (a + b) |a - b|
@@ -141,7 +132,7 @@ class HuberError(Criterion):
         return Huber(self.parameter).rho(r)
 
     @property
-    def slope(self) -> float:
+    def slope(self) -> float:  # type: ignore[override]
         return self.parameter
 
 
@@ -180,7 +171,7 @@ class PinballError(Criterion):
         return Quantile(self.parameter).rho(r)
 
     @property
-    def slope(self) -> float:
+    def slope(self) -> float:  # type: ignore[override]
         return max(self.parameter, 1 - self.parameter)
 
 
@@ -253,11 +244,10 @@ class ZeroOneError(MarginCriterion):
 
     name = "zero_one"
     label = "error rate"
+    slope = math.inf
 
     def rho(self, r: Array) -> Array:
         return (1 - namespace(r).sign(r)) / 2
-
-    slope = math.inf
 
     def for_differences(self, predictions: Array, mean: RowMean | None = None) -> Criterion:
         # small changes of the predictions change few errors, but each of these by 1
@@ -318,19 +308,17 @@ class BrierError(MarginCriterion):
 
     name = "brier"
     label = "Brier score"
+    slope = 8 / 27
 
     def rho(self, r: Array) -> Array:
         return Logistic().score(1 - r, 0.0) ** 2
-
-    slope = 8 / 27
 
 
 def resolve_test_loss(test_loss: TestLoss, loss: Loss | None = None) -> PerObservation:
     """Return the scoring loss as a callable of ``(y, prediction)``.
 
     None selects the one matched to the minimised ``loss``. A name is a key of `CRITERIA`, with the
-    parameter of ``loss`` if that has the same one, and the default otherwise. A `Loss` uses its own
-    parameter.
+    parameter of ``loss`` if that has the same one. A `Loss` uses its own parameter.
     """
     if test_loss is None and loss is not None:
         test_loss = loss
@@ -350,11 +338,9 @@ def resolve_test_loss(test_loss: TestLoss, loss: Loss | None = None) -> PerObser
 
 def _with_parameter(kind: type[Criterion], loss: Loss | None) -> Criterion:
     """Return a scoring loss with the parameter of the minimised loss, if it has the same one."""
-    if issubclass(kind, MarginCriterion):
-        if not isinstance(loss, MarginLoss):
-            return kind()
-        known = isinstance(loss.class_weight, str)
-        return kind(class_weight=loss.class_weight if known else loss.weights)
+    if issubclass(kind, MarginCriterion) and isinstance(loss, MarginLoss):
+        balanced = isinstance(loss.class_weight, str)
+        return kind(class_weight=loss.class_weight if balanced else loss.weights)
     spec = kind.parameter_spec
     if spec is None:
         return kind()
@@ -426,9 +412,8 @@ def check_finite(predictions: Array) -> Array:
     xp = namespace(predictions)
     if not xp.all(xp.isfinite(predictions)):
         raise FloatingPointError(
-            "predictions are not finite although the iterates are: the algorithm diverges on "
-            "a part of the rows, or its derivative does; use smaller step sizes, or None for safe "
-            "ones"
+            "predictions are not finite although the iterates are: the algorithm diverges on a "
+            "part of the rows, or its derivative does; use smaller step sizes, or safe ones (None)"
         )
     return predictions
 
