@@ -71,8 +71,10 @@ class Validated:
         Losses of all tests, of one split after the other.
     rows : ndarray of int of shape (number of tests,)
         The rows tested.
+    correction : ndarray of shape (n_iter + 1,)
+        Burman's correction of their mean.
     burman : ndarray of shape (n_iter + 1,)
-        What is added to their mean: zero unless the splits are folds.
+        What is added to their mean by default: zero unless the splits are folds.
     sums : ndarray of shape (n_iter + 1, n)
         Predictions of each row, summed over its tests.
     """
@@ -82,7 +84,7 @@ class Validated:
         train, test = masks(pairs, n)
         self.counts = test.sum(axis=1)
         self.sums = np.zeros((n_iter + 1, n))
-        losses, rows, self.burman = [], [], np.zeros(n_iter + 1)
+        losses, rows, self.correction = [], [], np.zeros(n_iter + 1)
         for k in range(len(pairs)):
             run = refit(X, y, loss, penalty, n_iter, train[:, k], fit_intercept)
             fitted = predictions(run, X)
@@ -90,11 +92,12 @@ class Validated:
             losses.append(criterion(y[own], fitted[:, own]))
             rows.append(own)
             self.sums += test[:, k] * fitted
-            self.burman -= len(own) / test.sum() * criterion(y, fitted).mean(axis=1)
+            self.correction -= len(own) / test.sum() * criterion(y, fitted).mean(axis=1)
         self.tested, self.rows = np.concatenate(losses, axis=1), np.concatenate(rows)
         whole = refit(X, y, loss, penalty, n_iter, np.ones(n, dtype=bool), fit_intercept)
         self.train = criterion(y, predictions(whole, X)).mean(axis=1)
-        self.burman = self.burman + self.train if are_folds(train, test) else 0 * self.burman
+        self.correction += self.train
+        self.burman = are_folds(train, test) * self.correction
 
     @property
     def values(self):

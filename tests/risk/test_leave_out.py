@@ -8,9 +8,6 @@ from sklearn.model_selection import (
     GroupKFold,
     KFold,
     LeaveOneOut,
-    RepeatedKFold,
-    ShuffleSplit,
-    TimeSeriesSplit,
 )
 
 from backends import everywhere, on_backend, sp
@@ -382,13 +379,17 @@ def test_folds_do_not_depend_on_the_order_of_the_rows(fit_intercept):
     np.testing.assert_allclose(second.values, first.values, rtol=1e-9)
 
 
-def test_a_single_observation_is_predicted_from_nothing():
+@pytest.mark.parametrize(
+    "options", [{}, {"method": "loo"}, {"method": "exact", "audit": 32}], ids=str
+)
+def test_a_single_observation_is_predicted_from_nothing(options):
     path = sp.run([[1.0, 2.0]], [3.0], sp.LAD(), sp.Lasso(0.1), n_iter=3)
-    risk = sp.estimate_risk(path, method="loo")
-    np.testing.assert_array_equal(risk.values, 3.0)
+    risk = sp.estimate_risk(path, **options)
+    np.testing.assert_allclose(risk.values, 3.0, rtol=1e-12)
     assert np.isinf(risk.stderr).all()
-    with pytest.raises(ValueError, match="at least two observations"):
-        sp.estimate_risk(path, method="folds")
+    for folds in ({"method": "folds"}, {"method": "exact", "audit": "folds"}):
+        with pytest.raises(ValueError, match="at least two observations"):
+            sp.estimate_risk(path, **folds)
 
 
 def test_folds_refuse_steps_too_long_for_fewer_rows():
@@ -403,62 +404,6 @@ def test_folds_refuse_steps_too_long_for_fewer_rows():
 # ----- As a user calls them -----
 
 N = 17
-SITES = np.arange(N) % 5
-PAIRS = [([0, 1, 2, 3, 4, 9], [5, 6]), (np.arange(8), np.array([16, 16, 9])), ((7, 8, 9), (0,))]
-SPLITTERS = {
-    "KFold": KFold(4),
-    "KFold-shuffled": KFold(5, shuffle=True, random_state=1),
-    "GroupKFold": GroupKFold(3),
-    "ShuffleSplit": ShuffleSplit(4, test_size=0.3, random_state=1),
-    "RepeatedKFold": RepeatedKFold(n_splits=3, n_repeats=2, random_state=1),
-    "LeaveOneOut": LeaveOneOut(),
-    "TimeSeriesSplit": TimeSeriesSplit(3),
-    "pairs": PAIRS,
-}
-
-
-def validated(X, path, splits, criterion, burman=False, groups=None):
-    """Mean test loss and its standard error by runs on the training rows, written out."""
-    y, n = path.y, len(path.y)
-    tests = np.zeros(n)
-    sums, elsewhere = np.zeros((path.n_iter + 1, n)), np.zeros(path.n_iter + 1)
-    for train, test in splits:
-        losses = criterion(y, fits(X, path, np.asarray(train), len(train)))
-        for i in test:
-            tests[i] += 1
-            sums[:, i] += losses[:, i]
-        elsewhere += len(test) * losses.mean(axis=1)
-    total, rows = tests.sum(), np.count_nonzero(tests)
-    values = sums.sum(axis=1) / total
-    gaps = sums - np.outer(values, tests)
-    if groups is not None:  # these are independent, and not rows
-        gaps = np.stack([gaps[:, groups == label].sum(axis=1) for label in np.unique(groups)], 1)
-        rows = gaps.shape[1]
-    stderr = np.sqrt((gaps**2).sum(axis=1) * rows / (rows - 1))
-    if burman:
-        values = values + criterion(y, path.fitted).mean(axis=1) - elsewhere / total
-    return values, stderr / total
-
-
-@everywhere(every=5)
-@SAME_STEPS
-@pytest.mark.parametrize("name", SPLITTERS)
-@pytest.mark.parametrize("burman", [False, True], ids=["plain", "Burman"])
-def test_every_way_to_split(name, burman):
-    X, y, _ = draw(N, 9)
-    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), sp.ChambollePock(0.4, 0.4), n_iter=8)
-    cv = SPLITTERS[name]
-    groups = SITES if name == "GroupKFold" else None
-    splits = cv if name == "pairs" else list(cv.split(X, y, groups))
-    for test_loss in ("squared", sp.Quantile(0.3), plain_losses):
-        criterion = resolve_test_loss(test_loss)
-        values, stderr = validated(X, path, splits, criterion, burman, groups)
-        for given in (cv, splits, iter(splits)):
-            found = sp.cross_validate_path(path, given, test_loss, groups=groups, burman=burman)
-            np.testing.assert_allclose(found.values, values, atol=1e-10)
-            np.testing.assert_allclose(found.stderr, stderr, atol=1e-10)
-            assert (found.n_splits, found.shape) == (len(splits), (9,))
-            assert found.best_iter == np.argmin(values)
 
 
 @everywhere
@@ -551,31 +496,6 @@ def test_validation_of_recursions():
         sp.estimate_risk(path, method="folds")
 
 
-@pytest.mark.parametrize(
-    ("cv", "error", "message"),
-    [
-        (1, ValueError, "cv must be at least 2, got 1"),
-        (N + 1, ValueError, "cv must be at most 17, got 18"),
-        (True, TypeError, "cv must be an integer"),
-        (5.0, TypeError, "cv must be a number of folds"),
-        ("five", TypeError, "cv must be a number of folds"),
-        ([], ValueError, "split"),
-        ([([], [1])], ValueError, "at least one training row and one test row"),
-        ([([1], [])], ValueError, "at least one training row and one test row"),
-        ([([1, 2], [N])], (IndexError, ValueError), "index|indices|rows"),
-        ([([1, N], [3])], (IndexError, ValueError), "index|indices|rows"),
-        ([([1, 2], [-1])], (IndexError, ValueError), "index|indices|rows|negative"),
-        (GroupKFold(3), ValueError, "groups"),
-    ],
-    ids=repr,
-)
-def test_splits_that_are_refused(cv, error, message):
-    X, y, _ = draw(N, 9)
-    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=3)
-    with pytest.raises(error, match=message):
-        sp.cross_validate_path(path, cv)
-
-
 def test_other_arguments_that_are_refused():
     X, y, _ = draw(N, 9)
     path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=3)
@@ -621,6 +541,18 @@ def used_up():
 @pytest.mark.parametrize(
     ("cv", "message"),
     [
+        (1, "cv must be at least 2, got 1"),
+        (N + 1, "cv must be at most 17, got 18"),
+        (True, "cv must be an integer"),
+        (5.0, "cv must be a number of folds"),
+        ("five", "cv must be a number of folds, a scikit-learn splitter"),
+        ([], "cv must have splits"),
+        ([([], [1])], "at least one training row and one test row"),
+        ([([1], [])], "at least one training row and one test row"),
+        ([([1, 2], [N])], "indices from 0 to 16"),
+        ([([1, N], [3])], "indices from 0 to 16"),
+        ([([1, 2], [-1])], "indices from 0 to 16"),
+        (GroupKFold(3), "groups"),
         (Bootstrap(), "split 0 of cv trains on row 10 more than once"),
         ([([1, 2], [3]), ([4, 5, 4], [6])], "split 1 of cv trains on row 4 more than once"),
         ([([1, 2], [2])], "common training and test rows"),
@@ -641,7 +573,7 @@ def used_up():
         ([([[1, 2], [3]], [4])], "cv cannot be read as an array"),
     ],
 )
-def test_splits_that_mean_something_else_are_refused(cv, message):
+def test_splits_that_are_refused(cv, message):
     X, y, _ = draw(N, 9)
     path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=3)
     with pytest.raises((TypeError, ValueError), match=message):

@@ -191,13 +191,6 @@ def test_a_linearisation_that_diverges_says_so():
         sp.estimate_risk(path)
 
 
-def test_single_observation():
-    path = sp.run([[1.0, 2.0]], [3.0], sp.LAD(), sp.Lasso(0.1), n_iter=3)
-    risk = sp.estimate_risk(path)
-    assert np.isfinite(risk.values).all()
-    assert np.isinf(risk.stderr).all()
-
-
 # ----- Test losses -----
 
 
