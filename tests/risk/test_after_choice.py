@@ -23,7 +23,7 @@ from sklearn.preprocessing import FunctionTransformer
 import steinpath as sp
 from backends import everywhere
 from backends import sp as on_any
-from refits import TEST_LOSSES, Nested, algorithm, drawn, group_error, refit
+from refits import TEST_LOSSES, Nested, algorithm, drawn, group_error, masks, refit
 from steinpath.engine import _batch
 from steinpath.risk._after_choice import bootstrap_selection, risk_after_choice
 from steinpath.risk._nested import SelectionRule
@@ -58,13 +58,6 @@ def reference(X, y, tuning, splits=None):
         *(X, y, path.loss, tuning.lams, N_ITER, train, test, tuning.rule, iterate, length),
         fit_intercept=path.fit_intercept,
     )
-
-
-def of_pairs(pairs):
-    train, test = np.zeros((N, len(pairs)), dtype=bool), np.zeros((N, len(pairs)))
-    for k, (some, others) in enumerate(pairs):
-        train[some, k], test[others, k] = True, 1
-    return train, test
 
 
 def assert_nested(X, y, tuning, expected, groups=None):
@@ -106,7 +99,7 @@ def assert_nested(X, y, tuning, expected, groups=None):
 @pytest.mark.parametrize("iterate", [None, 5], ids=["best", "fifth"])
 def test_nested_folds_are_those_of_loops(loss, fit_intercept, rule, iterate):
     X, y, tuning = tuned(loss, fit_intercept, cv=KFold(5), rule=rule, iterate=iterate)
-    expected = reference(X, y, tuning, of_pairs(list(KFold(5).split(X))))
+    expected = reference(X, y, tuning, masks(list(KFold(5).split(X)), N))
     assert_nested(X, y, tuning, expected)
     if iterate is None and rule == "min":  # or there would be nothing to test
         assert len(set(expected.choices)) > 1
@@ -129,7 +122,7 @@ def test_time_series_choose_by_earlier_splits_alone(loss, fit_intercept, gap):
     cv = TimeSeriesSplit(5, gap=gap)
     X, y, tuning = tuned(loss, fit_intercept, cv=cv)
     pairs = list(cv.split(X))
-    expected = reference(X, y, tuning, of_pairs(pairs))
+    expected = reference(X, y, tuning, masks(pairs, N))
     assert expected.choices[0] is None
     assert_nested(X, y, tuning, expected)
     # the choice of a split does not change with what comes later
@@ -137,7 +130,7 @@ def test_time_series_choose_by_earlier_splits_alone(loss, fit_intercept, gap):
     others = y.copy()
     others[end:] = np.random.default_rng(1).standard_normal(N - end) * 50
     early = Nested(
-        *(X, others, loss, LAMS, N_ITER, *of_pairs(pairs), "min", None, expected.length),
+        *(X, others, loss, LAMS, N_ITER, *masks(pairs, N), "min", None, expected.length),
         fit_intercept=fit_intercept,
     )
     known = [k for k in expected.splits if k < 4]
@@ -154,7 +147,7 @@ def test_time_series_choose_by_earlier_splits_alone(loss, fit_intercept, gap):
 )
 def test_splits_that_overlap(cv):
     X, y, tuning = tuned(cv=cv)
-    assert_nested(X, y, tuning, reference(X, y, tuning, of_pairs(list(cv.split(X)))))
+    assert_nested(X, y, tuning, reference(X, y, tuning, masks(list(cv.split(X)), N)))
 
 
 def test_with_many_penalties_the_best_are_chosen_from():
@@ -206,9 +199,7 @@ def test_single_precision_of_larger_tables_is_close():
             rng=0,
         )
         found.append(tuning.chosen)
-    train, test = np.zeros((300, 4), dtype=bool), np.zeros((300, 4))
-    for k, (some, others) in enumerate(KFold(4).split(X)):
-        train[some, k], test[others, k] = True, 1
+    train, test = masks(list(KFold(4).split(X)), 300)
     length = min(2 * max(risk.best_iter for risk in tuning.risks), 15) + 1
     expected = Nested(
         *(X, y, sp.LAD(), lams, 15, train, test, "min", None, length), fit_intercept=True
@@ -220,6 +211,16 @@ def test_single_precision_of_larger_tables_is_close():
 
 
 # ----- What it does not depend on -----
+
+
+def assert_same_choice(found, expected, new, rtol=1e-9):
+    """That two tunings have the same risk, and predict the same."""
+    assert found.best == expected.best
+    assert found.best_risk == pytest.approx(expected.best_risk, rel=rtol)
+    assert found.best_risk_stderr == pytest.approx(expected.best_risk_stderr, rel=rtol)
+    np.testing.assert_allclose(found.predict(new), expected.predict(new), atol=1e-8)
+    intervals = [tuning.predict_interval(new, 0.8) for tuning in (found, expected)]
+    np.testing.assert_allclose(*intervals, atol=1e-8)
 
 
 @pytest.mark.parametrize("groups", [None, SITES], ids=["rows", "groups"])
@@ -235,26 +236,20 @@ def test_the_order_of_rows_does_not_matter(groups):
         )
         for rows in (np.arange(N), order)
     ]
+    assert_same_choice(*results, drawn(5, P, seed=9)[0])
     first, second = (tuning.chosen for tuning in results)
-    assert second.value == pytest.approx(first.value, rel=1e-9)
-    assert second.stderr == pytest.approx(first.stderr, rel=1e-9)
     assert sorted(second.choices) == sorted(first.choices)
     np.testing.assert_allclose(second.predictions, first.predictions[order], atol=1e-8)
-    new = drawn(5, P, seed=9)[0]
-    np.testing.assert_allclose(
-        results[1].predict_interval(new, 0.8), results[0].predict_interval(new, 0.8), atol=1e-8
-    )
 
 
 def test_threads_do_not_matter(monkeypatch):
-    _, _, tuning = tuned()
+    X, _, tuning = tuned()
     monkeypatch.setattr(_batch, "_WIDE", 1)
     monkeypatch.setattr(_batch, "threads_allowed", lambda: 3)
     assert tuning.context.batch.threads(15) == 3
     _, _, again = tuned()
     assert again.chosen.choices == tuning.chosen.choices
-    assert again.best_risk == pytest.approx(tuning.best_risk, rel=1e-12)
-    assert again.best_risk_stderr == pytest.approx(tuning.best_risk_stderr, rel=1e-12)
+    assert_same_choice(again, tuning, X, rtol=1e-12)
 
 
 @INTERCEPT
@@ -264,13 +259,9 @@ def test_runs_that_are_not_kept_give_the_same(monkeypatch, room, fit_intercept):
     monkeypatch.setattr(_batch, "KEPT", room * (N + P + 1) * 8)
     X, _, deferred = tuned(fit_intercept=fit_intercept)
     assert isinstance(deferred.context.batch, _batch.DeferredBatch)
-    assert deferred.best == kept.best
     assert deferred.chosen.method == kept.chosen.method == "nested"
     assert deferred.chosen.choices == kept.chosen.choices
-    assert deferred.best_risk == pytest.approx(kept.best_risk, rel=1e-9)
-    assert deferred.best_risk_stderr == pytest.approx(kept.best_risk_stderr, rel=1e-9)
-    np.testing.assert_allclose(deferred.predict(X), kept.predict(X), atol=1e-9)
-    np.testing.assert_allclose(deferred.predict_interval(X), kept.predict_interval(X), atol=1e-9)
+    assert_same_choice(deferred, kept, X)
 
 
 @everywhere
@@ -285,13 +276,7 @@ def test_the_library_of_the_arrays_does_not_matter(options):
         rng=0,
         **options,
     )
-    assert found.best == expected.best
-    assert found.best_risk == pytest.approx(expected.best_risk, rel=1e-8)
-    assert found.best_risk_stderr == pytest.approx(expected.best_risk_stderr, rel=1e-8)
-    np.testing.assert_allclose(found.predict(X), expected.predict(X), atol=1e-8)
-    np.testing.assert_allclose(
-        found.predict_interval(X, 0.8), expected.predict_interval(X, 0.8), atol=1e-8
-    )
+    assert_same_choice(found, expected, X, rtol=1e-8)
 
 
 # ----- Without nested folds -----
@@ -422,26 +407,23 @@ def test_choices_on_other_rows_are_not_compared():
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [({"cv": KFold(4)}, {"cv": KFold(6)}), ({"rng": 0}, {"rng": 1})],
-    ids=["fewer", "at random"],
+    [
+        ({"cv": KFold(4)}, {"cv": KFold(6), "loss": sp.SquareRoot()}),
+        ({"rng": 0}, {"rng": 1, "loss": sp.SquareRoot()}),
+        ({}, {"lams": [0.2], "iterate": 5}),
+    ],
+    ids=["fewer", "at random", "a fixed model"],
 )
 def test_choices_by_other_folds_are_compared(one, other):
-    """What the pairs of folds say of the two is then independent."""
-    (_, _, first), (_, _, second) = tuned(**one), tuned(sp.SquareRoot(), **other)
-    difference, error = first.chosen.compare(second.chosen)
-    assert difference == first.best_risk - second.best_risk
-    own = (float(each.chosen.held_out.interactions.stderr()[0]) for each in (first, second))
-    spread = group_error((first.chosen.losses - second.chosen.losses)[None, :], np.arange(N))[0]
+    """What the pairs of folds say of the two is then independent; a fixed model has no pairs."""
+    first, second = (tuned(**options)[2].chosen for options in (one, other))
+    nested = [chosen for chosen in (first, second) if chosen.method == "nested"]
+    assert len(nested) == 2 - ("lams" in other)
+    difference, error = first.compare(second)
+    assert difference == first.value - second.value
+    own = (float(chosen.held_out.interactions.stderr()[0]) for chosen in nested)
+    spread = group_error((first.losses - second.losses)[None, :], np.arange(N))[0]
     assert error == pytest.approx(math.hypot(spread, *own))
-
-
-def test_a_choice_by_nested_folds_and_a_fixed_model_are_compared():
-    (_, _, chosen), (_, _, fixed) = tuned(), tuned(lams=[0.2], iterate=5)
-    assert (chosen.chosen.method, fixed.chosen.method) == ("nested", "fixed")
-    _, error = chosen.chosen.compare(fixed.chosen)
-    gaps = (chosen.chosen.losses - fixed.chosen.losses)[None, :]
-    own = float(chosen.chosen.held_out.interactions.stderr()[0])
-    assert error == pytest.approx(math.hypot(group_error(gaps, np.arange(N))[0], own))
 
 
 # ----- Models, predictions and intervals -----
@@ -494,9 +476,8 @@ def test_predictions_are_those_of_the_coefficients(fit_intercept):
     X, _, tuning = tuned(fit_intercept=fit_intercept)
     new = drawn(7, P, seed=5)[0]
     expected = new @ tuning.coef + tuning.intercept
-    np.testing.assert_allclose(tuning.predict(new), expected, atol=1e-12)
-    np.testing.assert_allclose(tuning.predict(scipy.sparse.csr_array(new)), expected, atol=1e-12)
-    np.testing.assert_allclose(tuning.predict(pd.DataFrame(new)), expected, atol=1e-12)
+    for stored in (new, scipy.sparse.csr_array(new), pd.DataFrame(new)):
+        np.testing.assert_allclose(tuning.predict(stored), expected, atol=1e-12)
     np.testing.assert_allclose(tuning.predict(X), tuning.path.fitted[tuning.best_iter], atol=1e-9)
     with pytest.raises(ValueError, match=r"columns|features"):
         tuning.predict(new[:, :-1])
@@ -552,7 +533,7 @@ def test_intervals_by_leave_one_out_are_those_of_the_jackknife_plus(fit_intercep
 def test_intervals_of_time_series_are_about_the_last_model():
     cv = TimeSeriesSplit(5, gap=1)
     X, y, tuning = tuned(cv=cv)
-    expected = reference(X, y, tuning, of_pairs(list(cv.split(X))))
+    expected = reference(X, y, tuning, masks(list(cv.split(X)), N))
     new = drawn(7, P, seed=5)[0]
     rows, left_out = expected.mean_over_tests(expected.predictions)
     sizes = np.abs(y[rows] - left_out)
@@ -579,13 +560,8 @@ def test_intervals_of_a_quantile_are_not_symmetric():
 
 
 def estimator(**options):
-    known = {
-        "alpha": LAMS / np.sqrt(N),
-        "n_iter": N_ITER,
-        "algorithm": algorithm(),
-        "random_state": 0,
-    }
-    return sp.LADLasso(**(known | options))
+    known = {"alpha": LAMS / np.sqrt(N), "n_iter": N_ITER, "algorithm": algorithm()}
+    return sp.LADLasso(random_state=0, **(known | options))
 
 
 def same_tuning(X, y, **options):
@@ -609,9 +585,8 @@ def test_estimators_have_what_the_tuning_has(standardize, groups, cv):
     model = estimator(standardize=standardize, cv=cv).fit(X, y, groups=groups)
     scale = X.std(axis=0) if standardize else np.ones(P)
     tuning = same_tuning(X / scale, y, groups=groups, cv=cv)
-    assert model.best_risk_ == pytest.approx(tuning.best_risk, rel=1e-6)
-    assert model.best_risk_stderr_ == pytest.approx(tuning.best_risk_stderr, rel=1e-6)
-    assert model.naive_risk_ == pytest.approx(tuning.naive_risk, rel=1e-6)
+    for name in ("best_risk", "best_risk_stderr", "naive_risk"):
+        assert getattr(model, f"{name}_") == pytest.approx(getattr(tuning, name), rel=1e-6)
     np.testing.assert_allclose(model.predict(X), tuning.predict(X / scale), atol=1e-6)
     np.testing.assert_allclose(
         model.predict_interval(X, 0.8), tuning.predict_interval(X / scale, 0.8), atol=1e-6
@@ -633,9 +608,8 @@ def test_counts_repeat_rows_with_their_groups_and_splits(cv):
         again = [tuple(np.flatnonzero(np.isin(repeated, rows)) for rows in pair) for pair in given]
     counted = estimator(cv=given).fit(X, y, sample_weight=WEIGHTS, groups=SITES)
     expected = estimator(cv=again).fit(X[repeated], y[repeated], groups=SITES[repeated])
-    assert counted.best_risk_ == pytest.approx(expected.best_risk_, rel=1e-9)
-    assert counted.best_risk_stderr_ == pytest.approx(expected.best_risk_stderr_, rel=1e-9)
-    assert counted.naive_risk_ == pytest.approx(expected.naive_risk_, rel=1e-9)
+    for name in ("best_risk_", "best_risk_stderr_", "naive_risk_"):
+        assert getattr(counted, name) == pytest.approx(getattr(expected, name), rel=1e-9)
     np.testing.assert_allclose(counted.coef_, expected.coef_, atol=1e-9)
     np.testing.assert_allclose(counted.predict_interval(X), expected.predict_interval(X), atol=1e-9)
 
@@ -720,8 +694,7 @@ def test_how_rows_are_stored_does_not_matter():
     ]
     for tuning in others:
         assert tuning.chosen.choices == first.chosen.choices
-        assert tuning.best_risk == pytest.approx(first.best_risk, rel=1e-9)
-        np.testing.assert_allclose(tuning.predict_interval(X), first.predict_interval(X), atol=1e-9)
+        assert_same_choice(tuning, first, X)
 
 
 def test_without_a_risk_there_are_no_intervals():

@@ -34,6 +34,7 @@ assemble = on_backend(estimating.assemble)
 
 # Takes less for noise than usual, so that repairs are seen in small problems.
 SENSITIVE = 0.3
+OF_THE_PAPER = [name for name in METHODS if name not in ("loo", "folds")]
 
 
 def estimate(path, method="exact", **options):
@@ -123,40 +124,25 @@ def assert_rows_by_hand(path, risk, loss, m):
     assert_by_hand(path, risk, loss, path.above_level(leave_one_out(path)), 0.0, shrink)
 
 
-# ----- Leaving some rows out -----
-
-
-@everywhere
-def test_some_rows_are_left_out_as_by_runs_without_them():
-    X, y, _ = draw(12, 7)
-    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=8)
-    rows = np.array([9, 2, 5])
-    found = leave_one_out(path, rows)
-    for k, i in enumerate(rows):
-        keep = np.arange(12) != i
-        run = sp.run(X * keep[:, None], y * keep, path.loss, path.penalty, path.algorithm, 8)
-        np.testing.assert_allclose(found[:, k], run.coef @ X[i], atol=1e-10)
-
-
 # ----- By hand -----
 
 
-@everywhere
+@everywhere(every=2)
 @pytest.mark.parametrize("fit_intercept", [False, True], ids=["plain", "intercept"])
-@pytest.mark.parametrize("method", METHODS)
-def test_methods_by_hand(method, fit_intercept):
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        *((method, {}) for method in METHODS),
+        *((name, {"covariance": sp.simulate.toeplitz(15)}) for name in OF_THE_PAPER),
+        ("exact", {"row_scale": "norm"}),
+        ("exact", {"row_scale": np.linspace(1, 2, 40)}),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else value,
+)
+def test_methods_by_hand(method, options, fit_intercept):
     path = ridge_path(fit_intercept=fit_intercept)
-    risk = estimate_sensitively(path, method, test_loss="absolute", audit=14)
-    assert_rows_by_hand(path, risk, absolute, 14)
-
-
-@everywhere
-@pytest.mark.parametrize("method", ["exact", "hutchinson", "compressed", "spectral"])
-def test_known_covariance_by_hand(method):
-    path = ridge_path()
-    covariance = sp.simulate.toeplitz(15)
-    risk = estimate_sensitively(path, method, test_loss="absolute", covariance=covariance, audit=14)
-    assert risk.covariance_known
+    risk = estimate_sensitively(path, method, test_loss="absolute", audit=14, **options)
+    assert risk.covariance_known == ("covariance" in options)
     assert_rows_by_hand(path, risk, absolute, 14)
 
 
@@ -175,14 +161,6 @@ def test_test_losses_by_hand(test_loss, loss):
     X, y, _ = draw(40, 15)
     path = sp.run(X, y, sp.LAD(), sp.Lasso(0.2), n_iter=12)
     assert_rows_by_hand(path, estimate_sensitively(path, test_loss=test_loss, audit=14), loss, 14)
-
-
-@everywhere
-def test_row_scales_by_hand():
-    path = ridge_path()
-    for row_scale in ("norm", np.linspace(1, 2, 40)):
-        risk = estimate_sensitively(path, test_loss="absolute", row_scale=row_scale, audit=14)
-        assert_rows_by_hand(path, risk, absolute, 14)
 
 
 @everywhere(every=3)
@@ -214,9 +192,14 @@ def test_single_precision_is_close(audit):
     double = estimate(path, test_loss="absolute", audit=audit)
     single = sp.estimate_risk(path, "absolute", method="exact", audit=audit, rng=0)
     np.testing.assert_array_equal(single.audit.rows, double.audit.rows)
-    distance = np.abs(single.audit.differences - double.audit.differences).max()
-    assert 0 < distance < 1e-5
-    assert single.values.dtype == single.audit.slope.dtype == np.float64
+    pairs = [(single.audit.differences, double.audit.differences)]
+    if audit != "folds":
+        pairs.append((single.interactions.changes, double.interactions.changes))
+    for found, expected in pairs:
+        assert 0 < np.abs(found - expected).max() < 1e-5
+        assert found.dtype == np.float64
+    for values in (single.values, single.stderr, single.audit.slope):
+        assert values.dtype == np.float64
 
 
 # ----- All rows, exact estimates, hardly any data -----
@@ -244,18 +227,18 @@ def test_leave_one_out_itself_is_chosen_rather_than_audited_on_all_rows():
 
 
 @everywhere
-def test_leave_one_out_needs_no_repair():
+@pytest.mark.parametrize("audit", [2, 14, "folds"])
+def test_leave_one_out_needs_no_repair(audit):
     path = ridge_path()
-    risk = estimate(path, "loo", audit=14)
-    plain = estimate(path, "loo")
-    audit = risk.audit
-    np.testing.assert_array_equal(risk.values, plain.values)
-    np.testing.assert_array_equal(risk.stderr, plain.stderr)
-    for zero in (audit.differences, audit.stderr, audit.share, audit.repair, audit.error):
-        assert (zero == 0).all()
-    assert not audit.repaired.any()
-    np.testing.assert_allclose(audit.slope, 1, rtol=1e-12)
-    np.testing.assert_allclose(audit.correlation, 1, rtol=1e-12)
+    risk, plain = estimate(path, "loo", audit=audit), estimate(path, "loo")
+    for name in ("values", "stderr"):
+        np.testing.assert_array_equal(getattr(risk, name), getattr(plain, name))
+    np.testing.assert_array_equal(risk.interactions.changes, plain.interactions.changes)
+    for name in ("differences", "stderr", "share", "repair", "error", "repaired"):
+        assert not getattr(risk.audit, name).any()
+    if audit != "folds":
+        np.testing.assert_allclose(risk.audit.slope, 1, rtol=1e-12)
+        np.testing.assert_allclose(risk.audit.correlation, 1, rtol=1e-12)
 
 
 @everywhere
@@ -318,14 +301,6 @@ def test_two_rows_will_do(audit, fit_intercept):
         if audit != "folds":
             loo = np.abs(path.response - leave_one_out(path)).mean(axis=1)
             np.testing.assert_allclose(risk.values, loo, rtol=1e-12)
-
-
-def test_a_single_row_is_predicted_from_nothing():
-    path = sp.run([[1.0, 2.0]], [3.0], sp.LAD(), sp.Lasso(0.1), n_iter=3)
-    risk = sp.estimate_risk(path, method="exact", audit=32)
-    np.testing.assert_allclose(risk.values, 3.0, rtol=1e-12)
-    np.testing.assert_array_equal(risk.audit.error, 0)
-    assert np.isinf(risk.stderr).all()
 
 
 # ----- How much is added -----
@@ -464,32 +439,15 @@ def test_folds_audit_all_rows(method, n):
     assert (np.abs(optimism[3:]) > 1e-4).all()
 
 
-def test_folds_say_nothing_of_folds():
-    with pytest.raises(ValueError, match="audit='folds' cannot check method='folds'; use audit=32"):
-        sp.estimate_risk(ridge_path(), method="folds", audit="folds")
-
-
-@everywhere
-def test_folds_do_not_audit_leave_one_out():
-    path = ridge_path()
-    risk = sp.estimate_risk(path, method="loo", audit="folds", rng=0)
-    np.testing.assert_array_equal(risk.values, risk.raw)
-    assert not risk.audit.differences.any()
-    assert not risk.audit.repaired.any()
-
-
-@pytest.mark.parametrize("method", ["auto", "exact"])
-def test_folds_do_not_audit_recursions(method):
+@pytest.mark.parametrize("method", ["auto", "exact", "folds"])
+def test_folds_that_say_nothing_are_refused(method):
     X, y, _ = draw(12, 7)
     path = sp.run(X, y, sp.Huber(), sp.NoPenalty(), momentum(), n_iter=5)
-    with pytest.raises(ValueError, match="does not support a Recursion; use method='loo'"):
+    message = "does not support a Recursion; use method='loo'"
+    if method == "folds":
+        path, message = ridge_path(), "audit='folds' cannot check method='folds'; use audit=32"
+    with pytest.raises(ValueError, match=message):
         sp.estimate_risk(path, method=method, audit="folds")
-
-
-def test_folds_do_not_audit_a_single_row():
-    path = sp.run([[1.0, 2.0]], [3.0], sp.LAD(), sp.Lasso(0.1), n_iter=3)
-    with pytest.raises(ValueError, match="at least two observations"):
-        sp.estimate_risk(path, method="exact", audit="folds")
 
 
 # ----- Sizes of rows -----

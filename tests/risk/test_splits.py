@@ -241,7 +241,12 @@ def test_groups_that_are_refused(name):
 
 BAD_CV = {
     "more folds than rows": (25, {}, ValueError, "cv=25 folds, but there are only 24 rows"),
-    "more folds than groups": (7, {"groups": SITES}, ValueError, "exceed the number of groups, 6"),
+    "more folds than groups": (
+        7,
+        {"groups": SITES},
+        ValueError,
+        "cv=7 folds, but there are only 6 groups",
+    ),
     "separates groups": (
         [(np.arange(12), np.arange(12, 24))],
         {"groups": SITES},
