@@ -590,23 +590,6 @@ def test_the_rng_draws_the_audit(method, audit):
     assert not np.allclose(first.audit.difference, other.audit.difference)
 
 
-# ----- What it is for -----
-
-
-@pytest.mark.filterwarnings("ignore:the Monte Carlo error of .* random probes")
-@pytest.mark.parametrize("seed", [0, 1])
-def test_long_runs_are_repaired(seed):
-    """LAD–lasso at the vertices of a linear program, where the estimate alone wanders."""
-    X, y = sp.simulate.paper_model(100, "t2").sample(200, rng=seed)
-    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.5), n_iter=800)
-    risk = sp.estimate_risk(path, method="compressed", audit=32, rng=seed)
-    truth = absolute(path.response, leave_one_out(path)).mean(axis=1)
-    raw, repaired = (np.sqrt(np.mean((x - truth) ** 2)) for x in (risk.raw, risk.values))
-    assert raw > 0.1
-    assert repaired < 0.08
-    assert risk.audit.repaired[100:].all()
-
-
 # ----- How far an audit goes -----
 
 
@@ -679,6 +662,10 @@ def test_single_precision_data():
         found, expected = (getattr(risk.audit, name) for risk in (single, double))
         assert found.dtype == np.float32
         np.testing.assert_allclose(found[1:], expected[1:], atol=1e-4)
+    assert single.interactions.changes.dtype == np.float32
+    np.testing.assert_allclose(
+        *(risk.interactions.stderr() for risk in (single, double)), rtol=1e-3, atol=1e-5
+    )
     assert single.values.dtype == single.stderr.dtype == np.float32
 
 

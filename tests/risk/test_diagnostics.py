@@ -14,6 +14,7 @@ from scipy.signal import lfilter
 import steinpath as sp
 from benchmarks.common.challenges import CHALLENGES
 from problems import ALGORITHM_EXAMPLES, Products, draw, handles
+from small_paths import momentum
 from steinpath.problem._scoring import CRITERIA
 from steinpath.risk._audit import Audit
 from steinpath.risk._diagnostics import CHECKS, diagnose
@@ -71,25 +72,7 @@ def complaints(risk, at=None):
     return {each.name for each in risk.diagnose(at) if each.warns}
 
 
-def momentum(xp=np):
-    """Clipped descent that remembers an older state."""
-
-    def primal(t, b, eta):
-        return b[-1] + 0.3 * (b[-1] - b[max(t - 2, 0)]) - 0.3 * eta[-1]
-
-    return sp.Recursion(
-        dual=lambda t, u, v: -xp.clip(v[-1], -0.1, 0.1),
-        primal=primal,
-        dual_jvp=lambda t, u, v, du, dv: xp.where(
-            xp.abs(v[-1])[:, None] < 0.1, -dv[-1], 0 * dv[-1]
-        ),
-        primal_jvp=lambda t, b, eta, db, deta: primal(t, db, deta),
-    )
-
-
-# ------------------------------------------------------------------------------------------------
-# Sizes of the rows
-# ------------------------------------------------------------------------------------------------
+# ----- Sizes of the rows -----
 
 
 @INTERCEPT
@@ -127,9 +110,7 @@ def test_sizes_that_are_used_may_differ_more(factor, scaled_too):
         assert scaled.message != plain.message
 
 
-# ------------------------------------------------------------------------------------------------
-# Directions of the rows
-# ------------------------------------------------------------------------------------------------
+# ----- Directions of the rows -----
 
 
 def cosines_by_hand(X):
@@ -267,9 +248,7 @@ def test_rows_around_another_point_than_zero():
     assert near(*DEGENERATE["copies"]).value == 1
 
 
-# ------------------------------------------------------------------------------------------------
-# Order of the rows
-# ------------------------------------------------------------------------------------------------
+# ----- Order of the rows -----
 
 
 @pytest.mark.parametrize("n", [21, 50, 200])
@@ -302,18 +281,6 @@ def test_few_rows_say_nothing_of_their_order():
         assert (check(risk, "serial residuals") is None) == few  # and pairs with a sign
         assert check(risk, "few rows").warns == (n < 30)
         assert f"{n} observations" in check(risk, "few rows").message
-
-
-def test_likeness_that_is_no_concern():
-    """Each row has something in common with the next."""
-    for share, serial in ((0.15, False), (0.25, True)):
-        own, shared = gaussian(200, 100), gaussian(201, 100, 1)
-        X = math.sqrt(1 - 2 * share) * own + math.sqrt(share) * (shared[1:] + shared[:-1])
-        found = check(flexible(X), "serial rows", at=30)
-        assert found.value == pytest.approx(share, abs=0.03)
-        assert found.warns == serial
-        # a fit that hardly follows its rows takes no harm
-        assert not check(flexible(X), "serial rows", at=0).warns
 
 
 def test_rows_that_alternate_are_no_concern():
@@ -373,22 +340,7 @@ def test_the_agreement_of_neighbours_by_hand(method, n):
     assert f"same sign in {same:.0%}" in found.message
 
 
-@INTERCEPT
-def test_errors_that_remember_are_seen_unless_they_are_shuffled(fit_intercept):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((100, 20))
-    y = X[:, 0] + lfilter([1.0], [1.0, -0.9], rng.standard_normal(100))
-    order = rng.permutation(100)
-    risk = risk_of(X, y, "loo", fit_intercept=fit_intercept)
-    shuffled = risk_of(X[order], y[order], "loo", fit_intercept=fit_intercept)
-    np.testing.assert_allclose(shuffled.values, risk.values, rtol=1e-8)  # the same data
-    assert check(risk, "serial residuals").warns
-    assert not check(shuffled, "serial residuals").warns
-
-
-# ------------------------------------------------------------------------------------------------
-# The problem's shape and the algorithm
-# ------------------------------------------------------------------------------------------------
+# ----- The problem's shape and the algorithm -----
 
 
 def test_many_columns():
@@ -499,9 +451,7 @@ def test_a_nearly_perfect_fit_sits_at_the_boundary():
         assert check(estimate(other), "projection boundary").value == found.value
 
 
-# ------------------------------------------------------------------------------------------------
-# The estimate
-# ------------------------------------------------------------------------------------------------
+# ----- The estimate -----
 
 
 def test_the_size_of_the_correction_by_hand():
@@ -534,17 +484,13 @@ def change_and_bound(criterion, y, first, second):
 
 @pytest.mark.parametrize("criterion", NAMED.values(), ids=NAMED)
 def test_risks_differ_by_no_more_than_the_bound(criterion):
+    """Which is attained where the losses are steepest: far out, on the steeper side."""
     rng = np.random.default_rng(0)
     for _ in range(500):
         y = rng.standard_t(3, 20)
         first, second = rng.standard_normal((2, 20)) * rng.exponential(2.0, 2)[:, None]
         change, bound = change_and_bound(criterion, y, first, second)
         assert change <= bound * (1 + 1e-12)
-
-
-@pytest.mark.parametrize("criterion", NAMED.values(), ids=NAMED)
-def test_the_bound_is_attained(criterion):
-    """Where the losses are steepest: far out, on the steeper side."""
     y, far = np.zeros(5), np.full(5, 1e5)
     pairs = [change_and_bound(criterion, y, sign * far, 2 * sign * far) for sign in (-1, 1)]
     assert max(change / bound for change, bound in pairs) == pytest.approx(1, rel=1e-4)
@@ -652,9 +598,7 @@ def test_only_a_tolerance_that_was_asked_for_is_missed_aloud():
     assert aloud.warnings == silent.warnings
 
 
-# ------------------------------------------------------------------------------------------------
-# Audits
-# ------------------------------------------------------------------------------------------------
+# ----- Audits -----
 
 
 def audited(difference, spread, stderr, m=16):
@@ -725,9 +669,7 @@ def test_wrong_estimates_are_found_out(seed):
                 assert ("audit" in complaints(risk, at=n_iter)) == wrong
 
 
-# ------------------------------------------------------------------------------------------------
-# What applies
-# ------------------------------------------------------------------------------------------------
+# ----- What applies -----
 
 ALWAYS = {
     *("near-duplicate rows", "serial rows", "serial residuals"),
@@ -799,9 +741,7 @@ def test_designs_that_are_just_products(method):
     assert "serial residuals" in names(products)
 
 
-# ------------------------------------------------------------------------------------------------
-# In words
-# ------------------------------------------------------------------------------------------------
+# ----- In words -----
 
 
 def bad_paths():
@@ -869,9 +809,7 @@ def test_diagnostics_change_nothing(method):
     assert rng.bit_generator.state == state
 
 
-# ------------------------------------------------------------------------------------------------
-# Hardly any data
-# ------------------------------------------------------------------------------------------------
+# ----- Hardly any data -----
 
 DEGENERATE = {
     "one number": ([[2.0]], [3.0]),
@@ -920,28 +858,13 @@ def test_other_arrays_have_the_same_diagnostics(convert, rel, method, fit_interc
         estimate(sp.run(*data, sp.SquareRoot(), sp.Ridge(0.1), **options), method, audit=10)
         for data in ((X, y), (convert(X), convert(y)))
     )
-    assert_same_diagnostics(theirs, ours, rel)
-
-
-def assert_same_diagnostics(theirs, ours, rel):
     for found, expected in zip(theirs.diagnostics, ours.diagnostics, strict=True):
         assert (found.name, found.warns) == (expected.name, expected.warns)
         assert found.threshold == pytest.approx(expected.threshold, rel=rel)
         assert found.value == pytest.approx(expected.value, rel=rel, abs=rel)
 
 
-def test_recursions_of_other_arrays_have_the_same_diagnostics():
-    X, y, _ = draw(40, 7)
-    ours, theirs = (
-        estimate(sp.run(xp.asarray(X), xp.asarray(y), sp.Huber(), sp.NoPenalty(), momentum(xp), 5))
-        for xp in (np, array_api_strict)
-    )
-    assert_same_diagnostics(theirs, ours, 1e-8)
-
-
-# ------------------------------------------------------------------------------------------------
-# What they are for
-# ------------------------------------------------------------------------------------------------
+# ----- What they are for -----
 
 PAIRS = pytest.mark.parametrize(
     ("loss", "penalty", "noise"),
@@ -999,13 +922,20 @@ def test_a_short_memory_is_seen(loss, memory, seen):
     assert seen or risk.warnings == ()
 
 
+@INTERCEPT
 @pytest.mark.parametrize("memory", [0.3, 0.5, 0.7, 0.9])
-def test_a_series_in_random_order_is_not_serial(memory):
+def test_a_series_in_random_order_is_not_serial(memory, fit_intercept):
     X, y = time_series(memory)
     order = np.random.default_rng(0).permutation(300)
-    shuffled = risk_of(X[order], y[order], "loo")
-    assert not check(shuffled, "serial rows").warns
-    assert not check(shuffled, "serial residuals").warns
+    series, shuffled = (
+        risk_of(X[rows], y[rows], "loo", fit_intercept=fit_intercept)
+        for rows in (np.arange(300), order)
+    )
+    np.testing.assert_allclose(shuffled.values, series.values, rtol=1e-8)  # the same data
+    assert check(series, "serial rows").warns
+    assert check(series, "serial residuals").warns == (memory >= 0.5)
+    for name in ("serial rows", "serial residuals"):
+        assert not check(shuffled, name).warns
     shuffled = with_values(shuffled, train=0 * shuffled.train)  # a flexible fit
     assert check(shuffled, "near-duplicate rows").warns == (memory >= 0.5)
 

@@ -77,9 +77,7 @@ def test_units_that_were_measured_again(rows, seed):
     assert "groups=labels" in found["near-duplicate rows"]
 
 
-# ------------------------------------------------------------------------------------------------
-# Files in some order
-# ------------------------------------------------------------------------------------------------
+# ----- Files in some order -----
 
 
 @SEEDS
@@ -139,9 +137,7 @@ def test_counts_of_observations_are_no_duplicates():
         model.fit(X[repeated], y[repeated])
 
 
-# ------------------------------------------------------------------------------------------------
-# Plain mistakes
-# ------------------------------------------------------------------------------------------------
+# ----- Plain mistakes -----
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])

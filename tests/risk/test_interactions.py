@@ -403,23 +403,6 @@ def test_runs_that_diverge_without_a_pair(options, test_loss):
         estimate(path, test_loss=test_loss, **options)
 
 
-@LOO_AND_AUDIT
-@pytest.mark.parametrize("test_loss", ["squared", squared], ids=["named", "callable"])
-def test_single_precision_data(options, test_loss):
-    X, y, _ = draw(30, 9)
-    single, double = (
-        estimate(
-            sp.run(X.astype(t), y.astype(t), sp.Squared(), sp.Ridge(0.2), n_iter=12),
-            test_loss=test_loss,
-            **options,
-        )
-        for t in (np.float32, np.float64)
-    )
-    assert single.interactions.changes.dtype == single.stderr.dtype == np.float32
-    variances = [risk.interactions.stderr() ** 2 for risk in (single, double)]
-    np.testing.assert_allclose(*variances, rtol=1e-3)
-
-
 @everywhere
 def test_the_order_of_the_rows_does_not_matter():
     X, y, _ = draw(40, 15)
