@@ -332,13 +332,6 @@ def test_the_share_by_brute_force(T, noise):
 
 
 @everywhere
-def test_nothing_is_added_where_nothing_differs():
-    audit = audit_of(np.zeros((9, 5)))
-    for zero in (audit.share, audit.significance, audit.repair, audit.stderr, audit.error):
-        np.testing.assert_array_equal(zero, 0)
-
-
-@everywhere
 def test_a_difference_without_noise_is_added_where_it_is_near():
     differences = np.zeros((9, 5))
     differences[6:] = 2.0
@@ -346,6 +339,7 @@ def test_a_difference_without_noise_is_added_where_it_is_near():
     near = np.array([0, 0, 0, 1, 1, 1, 1, 1, 1])
     np.testing.assert_array_equal(audit.share, near)
     np.testing.assert_array_equal(audit.significance, np.where(near, np.inf, 0))
+    np.testing.assert_array_equal(audit.repair, 2.0 * (np.arange(9) > 5))
     np.testing.assert_array_equal(audit.error, 0)
 
 

@@ -106,27 +106,30 @@ def test_a_risk_that_does_not_rise_ends_no_run(slow):
     assert (change < 0).all() if slow else (change == 0).all()
 
 
+class Rule:
+    """Looks after 1, 4, 9 and all iterations, and stops at one of them, or at none."""
+
+    def __init__(self, end=None):
+        self.end, self.seen = end, []
+
+    def horizons(self, n_iter):
+        return 1, 4, 9, n_iter
+
+    def evaluate(self, path):
+        self.seen.append(path)
+        return path, path.n_iter == self.end
+
+
 def test_a_rule_sees_the_run_so_far():
     X, y = overfitting()
     full = sp.run(X, y, sp.LAD(), LASSO, n_iter=12)
     assert full.risk is None
-
-    class Rule:
-        seen = ()
-
-        def horizons(self, n_iter):
-            return (1, 4, 9, n_iter)
-
-        def evaluate(self, path):
-            assert_beginning(path, full)
-            self.seen += (path.n_iter,)
-            return path, path.n_iter == self.end
-
-    for end, seen in ((4, (1, 4)), (None, (1, 4, 9, 12))):
-        rule = Rule()
-        rule.end = end
+    for end, seen in ((4, [1, 4]), (None, [1, 4, 9, 12])):
+        rule = Rule(end)
         assert sp.run(X, y, sp.LAD(), LASSO, n_iter=12, stop=rule).n_iter == seen[-1]
-        assert rule.seen == seen
+        assert [path.n_iter for path in rule.seen] == seen
+        for path in rule.seen:
+            assert_beginning(path, full)
 
 
 # ----- What it returns -----
@@ -241,16 +244,6 @@ def test_slow_divergence_is_reported_as_such():
 # ----- Rules of the user's own -----
 
 
-class Rule:
-    """Looks after 2, 4 and all iterations, and never stops."""
-
-    def horizons(self, n_iter):
-        return 2, 4, n_iter
-
-    def evaluate(self, path):
-        return path, False
-
-
 @pytest.mark.parametrize("missing", ["horizons", "evaluate"])
 def test_rules_without_one_of_their_methods_are_refused(missing):
     X, y = overfitting()
@@ -269,7 +262,7 @@ def test_errors_of_a_rule_are_its_own(method):
     rule = Rule()
     setattr(rule, method, fails)
     with pytest.raises(ZeroDivisionError):
-        sp.run(*overfitting(), sp.LAD(), LASSO, n_iter=6, stop=rule)
+        sp.run(*overfitting(), sp.LAD(), LASSO, n_iter=12, stop=rule)
 
 
 @everywhere
