@@ -12,7 +12,6 @@ constants, and the attributes and default values of dataclasses.
 import argparse
 import json
 import os
-import signal
 from collections import Counter
 from pathlib import Path
 
@@ -23,30 +22,17 @@ os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THR
 NOTICED = ("killed", "timeout")
 
 
-def run(names, processes, limit):
-    """Run mutants, stopping after ``limit`` seconds."""
+def run(names, processes):
+    """Run mutants, until all are done or the run is interrupted."""
     import pytest
     from mutmut.__main__ import _run
 
     if not hasattr(pytest.Item, "_nodeid"):  # mutmut 3.8 asks for it; pytest 9.2 has it no more
         pytest.Item._nodeid = property(lambda item: item.nodeid)
-
-    def stop(signum, frame):
-        while frame is not None:
-            if frame.f_code.co_name == "save":  # half a file of results could not be read again
-                signal.alarm(1)
-                return
-            frame = frame.f_back
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGALRM, stop)
-    signal.alarm(limit)
     try:
         _run(names, processes)
     except KeyboardInterrupt:
-        print("stopped at the time limit")
-    finally:
-        signal.alarm(0)
+        print("interrupted: the next run goes on from here")
 
 
 def summarise():
@@ -81,10 +67,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", help="patterns of mutants to run again; all new ones")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
-    parser.add_argument("--limit", type=int, default=0, help="seconds; 0 for as long as it takes")
     parser.add_argument("--out", type=Path, default=Path("mutants"), help="folder of the summary")
     options = parser.parse_args()
-    run(tuple(options.names), options.processes, options.limit)
+    run(tuple(options.names), options.processes)
     summary = summarise()
     options.out.mkdir(parents=True, exist_ok=True)
     text = json.dumps(summary, indent=1, ensure_ascii=False)

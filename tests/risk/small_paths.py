@@ -39,3 +39,8 @@ def problem_of(path, test_loss="absolute", rng=0):
     """What to estimate."""
     options = options_of(test_loss=test_loss, precision="float64")
     return options.resolved(batch_of(path), [np.random.default_rng(rng)])[0]
+
+
+def estimate(path, method="exact", **options):
+    """The estimated risk, all of it in double precision."""
+    return sp.estimate_risk(path, method=method, rng=0, precision="float64", **options)

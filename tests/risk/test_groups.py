@@ -8,7 +8,6 @@ import pytest
 import torch
 from sklearn.model_selection import (
     KFold,
-    LeaveOneGroupOut,
     LeaveOneOut,
     PredefinedSplit,
     TimeSeriesSplit,
@@ -57,14 +56,6 @@ def test_leaving_one_out_leaves_out_one_group(loss, fit_intercept):
     np.testing.assert_allclose(risk.corrected, expected, atol=1e-8)
     np.testing.assert_allclose(risk.values, losses.mean(axis=1), rtol=1e-8)
     np.testing.assert_allclose(risk.stderr, group_error(losses, SITES), rtol=1e-7)
-
-
-def test_it_is_leave_one_group_out_of_scikit_learn():
-    """But for the correction for training on fewer rows, which folds have."""
-    _, _, path = problem()
-    ours = steinpath.estimate_risk(path, method="loo", groups=SITES)
-    theirs = steinpath.cross_validate_path(path, LeaveOneGroupOut(), groups=SITES)
-    np.testing.assert_allclose(ours.values, theirs.values, rtol=1e-12)
 
 
 @everywhere

@@ -222,32 +222,6 @@ def test_no_row_is_in_two_pairs(m, q):
     assert n_columns(m) == m + q
 
 
-def matchings(rows):
-    """All ways to put an even number of rows in pairs."""
-    if not rows:
-        yield []
-    for k in range(1, len(rows)):
-        for others in matchings(rows[1:k] + rows[k + 1 :]):
-            yield [rows[0], rows[k], *others]
-
-
-def test_the_mean_over_all_pairings_is_that_of_all_pairs():
-    X, y, _ = draw(6, 3)
-    path = sp.run(X, y, sp.Squared(), sp.Ridge(0.1), n_iter=8)
-    every = changes_by_hand(X, path, squared, list(itertools.combinations(range(6), 2)))
-    ways = list(matchings(list(range(6))))
-    found = [
-        leave_rows_out(problem_of(path, "squared"), np.array(rows), path.design)[1].changes
-        for rows in ways
-    ]
-    assert len(found) == 15
-    for of_changes in (lambda c: c, lambda c: c[5:6] - c[2:3]):
-        mean = np.mean([of_changes(changes).prod(axis=2).mean(axis=1) for changes in found], axis=0)
-        expected = of_changes(every).prod(axis=2).mean(axis=1)
-        np.testing.assert_allclose(mean, expected, rtol=1e-9, atol=1e-14)
-        assert (np.abs(mean) > 1e-6).sum() >= len(mean) - 1
-
-
 # ----- In standard errors -----
 
 
@@ -378,23 +352,6 @@ def test_runs_that_diverge_without_a_pair(options, test_loss):
     assert np.isfinite(leave_one_out(path)).all()
     with pytest.raises(FloatingPointError, match="on a part of the rows"):
         estimate(path, test_loss=test_loss, **options)
-
-
-@everywhere
-def test_the_order_of_the_rows_does_not_matter():
-    X, y, _ = draw(40, 15)
-    order = np.random.default_rng(0).permutation(40)
-    path, moved = (
-        sp.run(X[rows], y[rows], sp.SquareRoot(), sp.Ridge(0.1), sp.ChambollePock(0.3, 0.3), 12)
-        for rows in (np.arange(40), order)
-    )
-    first, second = estimate(path), estimate(moved)
-    np.testing.assert_allclose(second.values, first.values, rtol=1e-10)
-    np.testing.assert_allclose(second.corrected, first.corrected[:, order], atol=1e-10)
-    # the pairs are others; the same ones change in the same way
-    rows = np.arange(20)
-    found, expected = (pairs_of(*which) for which in ((moved, rows), (path, order[rows])))
-    np.testing.assert_allclose(found.changes, expected.changes, atol=1e-10)
 
 
 # ----- Hardly any data -----

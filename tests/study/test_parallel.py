@@ -36,6 +36,12 @@ def cluster():
         yield workers.scheduler_address
 
 
+@pytest.fixture(params=["processes", "cluster"])
+def address(request):
+    """Address of a cluster, or none: processes of this machine."""
+    return request.getfixturevalue("cluster") if request.param == "cluster" else None
+
+
 def assert_same_study(folder, finished, study, seeds):
     expected = tables(finished / study.name)
     assert tables(folder / study.name) == expected
@@ -48,9 +54,7 @@ def assert_same_study(folder, finished, study, seeds):
 # Reproducibility
 
 
-@pytest.mark.parametrize("where", ["processes", "cluster"])
-def test_processes_find_the_same_to_the_last_bit(tmp_path, finished, request, where):
-    address = request.getfixturevalue("cluster") if where == "cluster" else None
+def test_processes_find_the_same_to_the_last_bit(tmp_path, finished, address):
     report = run_study(RISK, tmp_path, SIZES, jobs=2, cluster=address)
     assert report.finished == report.total == 16
     assert_same_study(tmp_path, finished, RISK, (0, 1))
@@ -68,12 +72,10 @@ def test_a_replication_here_has_one_thread_for_the_while(tmp_path, monkeypatch):
     assert found == [{1}, {1}, {1}, {1}, {2}]
 
 
-@pytest.mark.parametrize("where", ["processes", "cluster"])
-def test_a_replication_elsewhere_has_one_thread(tmp_path, monkeypatch, request, where):
+def test_a_replication_elsewhere_has_one_thread(tmp_path, monkeypatch, address):
     notes = tmp_path / "notes"
     notes.mkdir()
     monkeypatch.setattr(parallel, "in_worker", partial(studies.note_threads, notes))
-    address = request.getfixturevalue("cluster") if where == "cluster" else None
     run_study(TINY, tmp_path, SIZES, jobs=2, cluster=address)
     found = [file.read_text().split(" ", 1) for file in notes.iterdir()]
     assert len(found) == 4
@@ -84,9 +86,7 @@ def test_a_replication_elsewhere_has_one_thread(tmp_path, monkeypatch, request, 
 # Failing replications and dying workers
 
 
-@pytest.mark.parametrize("where", ["processes", "cluster"])
-def test_a_replication_that_fails_elsewhere_is_reported(tmp_path, monkeypatch, request, where):
-    address = request.getfixturevalue("cluster") if where == "cluster" else None
+def test_a_replication_that_fails_elsewhere_is_reported(tmp_path, monkeypatch, address):
     unknown = replace(TINY.plan(SIZES)[0], rows="no such law")
     study = replace(TINY, plan=lambda sizes: [*TINY.plan(sizes), unknown])
     report = run_study(study, tmp_path, SIZES, jobs=2, cluster=address)
@@ -109,9 +109,7 @@ def test_a_process_that_dies_is_replaced(tmp_path, monkeypatch, finished):
     assert_same_study(tmp_path, finished, TINY, range(4))
 
 
-@pytest.mark.parametrize("where", ["processes", "cluster"])
-def test_a_worker_that_dies_once_costs_nothing(tmp_path, monkeypatch, finished, request, where):
-    address = request.getfixturevalue("cluster") if where == "cluster" else None
+def test_a_worker_that_dies_once_costs_nothing(tmp_path, monkeypatch, finished, address):
     marks, out = tmp_path / "marks", tmp_path / "out"
     marks.mkdir()
     monkeypatch.setattr(parallel, "in_worker", partial(studies.die_once, marks))
