@@ -20,7 +20,6 @@ RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((20, 4)), RNG.standard_t(2, 20)
 PATH = sp.run(X, Y, sp.LAD(), sp.Lasso(0.1), n_iter=5)
 
-
 LAD, LASSO, MANY = sp.LAD(), sp.Lasso(0.1), 10**400
 FIXED = {"select": "last", "method": None, "tol": 1e6}
 RIDGE = sp.LADRidge(alpha=0.01, n_iter=50, **FIXED).fit(X, X @ [3.0, 3.0, 0.0, 0.0])

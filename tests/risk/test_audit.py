@@ -224,14 +224,17 @@ def test_leave_one_out_itself_is_chosen_rather_than_audited_on_all_rows():
 
 @everywhere
 @pytest.mark.parametrize("audit", [2, 14, "folds"])
-def test_leave_one_out_needs_no_repair(audit):
+@pytest.mark.parametrize("groups", [None, np.arange(40) % 7], ids=["rows", "groups"])
+def test_leave_one_out_needs_no_repair(audit, groups):
     path = ridge_path()
-    risk, plain = estimate(path, "loo", audit=audit), estimate(path, "loo")
+    risk, plain = (estimate(path, "loo", audit=rows, groups=groups) for rows in (audit, 0))
     for name in ("values", "stderr"):
         np.testing.assert_array_equal(getattr(risk, name), getattr(plain, name))
-    np.testing.assert_array_equal(risk.interactions.changes, plain.interactions.changes)
-    for name in ("differences", "stderr", "share", "repair", "error", "repaired"):
+    if groups is None:
+        np.testing.assert_array_equal(risk.interactions.changes, plain.interactions.changes)
+    for name in ("differences", "stderr", "repair", "error"):
         assert not getattr(risk.audit, name).any()
+    assert groups is not None or not risk.audit.repaired.any()  # of groups, all of nothing is added
     if audit != "folds":
         np.testing.assert_allclose(risk.audit.slope, 1, rtol=1e-12)
         np.testing.assert_allclose(risk.audit.correlation, 1, rtol=1e-12)

@@ -18,7 +18,7 @@ from small_paths import estimate, momentum
 from steinpath.problem._scoring import CRITERIA
 from steinpath.risk._audit import Audit
 from steinpath.risk._diagnostics import CHECKS, diagnose
-from steinpath.risk._evidence import Diagnostic, Evidence, blocks_of_columns
+from steinpath.risk._evidence import Evidence, blocks_of_columns
 from steinpath.risk._held_out import RowSample
 from steinpath.risk._methods import METHODS
 
@@ -749,9 +749,6 @@ def test_messages():
         assert risk.warnings == tuple(each.message for each in warning)
         seen |= {each.name for each in warning}
         for each in risk.diagnostics:
-            assert isinstance(each, Diagnostic)
-            assert math.isfinite(each.threshold)
-            assert not math.isnan(each.value)
             assert type(each.value) is type(each.threshold) is float
             assert isinstance(each.message, str)
         for message in risk.warnings:

@@ -187,15 +187,6 @@ def test_an_audit_by_folds_of_groups_leaves_nothing_of_the_estimate(method):
     np.testing.assert_allclose(risk.audit.stderr, error, atol=1e-6)
 
 
-def test_an_audit_has_nothing_to_say_of_leave_one_group_out():
-    path = problem()[-1]
-    plain = sp.estimate_risk(path, method="loo", groups=SITES)
-    for audit in (3, "folds"):
-        risk = audited(path, audit, "loo")
-        np.testing.assert_array_equal(risk.values, plain.values)
-        np.testing.assert_array_equal(risk.audit.difference, np.zeros(N_ITER + 1))
-
-
 # ----- Labels -----
 
 NAMES = np.array(["Aachen", "Bonn", "Celle", "Düren", "Essen", "Fürth"])

@@ -23,7 +23,6 @@ from studies import SIZES, TINY, Calls, columns, part_files, tables
 
 RISK = STUDIES["risk"]
 
-
 pytestmark = pytest.mark.usefixtures("no_figures")
 
 

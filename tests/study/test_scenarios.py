@@ -156,12 +156,7 @@ def test_near_duplicates_come_in_fours(n):
 # Data of the study ``choice``: single rows, dependent rows, and new rows
 
 CLUSTERS = {"clusters of 3": 0.7, "clusters of 3 to 10": 0.8, "clusters of 10": 0.9}
-CHOICE_NOISE = {
-    "normal": stats.norm(),
-    "laplace": stats.laplace(),
-    "t2": stats.t(2),
-    SKEWED: stats.expon(-1),
-}
+CHOICE_NOISE = ERRORS | {SKEWED: stats.expon(-1)}
 EVERY_CHOICE = pytest.mark.parametrize(
     ("rows", "noise"),
     [
