@@ -6,7 +6,6 @@ import pickle
 import re
 import sys
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -19,8 +18,8 @@ from sklearn.utils.estimator_checks import check_no_attributes_set_in_init
 
 from same_columns import DAYS, OTHERS, USUAL
 from steinpath._support.messages import DataError, worded
-from steinpath.estimators._columns import MIXED, OTHER, Column, add_facts, middle_of
-from steinpath.estimators._encoder import ColumnSummary, TableEncoder
+from steinpath.estimators._columns import OTHER, Column, ColumnSummary
+from steinpath.estimators._encoder import TableEncoder
 
 
 def table(**columns):
@@ -721,85 +720,6 @@ def test_categories_that_parquet_stores_as_numbers(tmp_path):
     frame.set_axis([5, 6, 7, 9]).to_parquet(tmp_path / "d.parquet")
     encoder = fit(pa.parquet.read_table(tmp_path / "d.parquet"))
     assert names(encoder) == ["code=2", "x"]
-
-
-# ----- Blocks of rows -----
-
-
-def added_up(encoder, data, ends):
-    """Facts of blocks of rows, completed by medians and by texts of columns of several types."""
-    blocks = [
-        (a, data.slice(a, b - a)) for a, b in zip([0, *ends], [*ends, len(data)], strict=True)
-    ]
-    found = {}
-    for start, block in blocks:
-        add_facts(found, encoder.facts(block, start))
-    mixed = [name for name, facts in found.items() if facts.kind == MIXED]
-    again = {}
-    for start, block in blocks if mixed else ():
-        add_facts(again, encoder.facts(block, start, as_text=mixed))
-    found |= {name: again[name] for name in mixed}
-    for name, facts in found.items():
-        if facts.low is not None and facts.middle is None:
-            present = []
-            for _, block in blocks:
-                encoder.facts(block, contents=(contents := {}))
-                if contents[name].kind:
-                    present.append(contents[name].data[~contents[name].gaps])
-            found[name] = replace(facts, middle=middle_of(np.concatenate(present)))
-    return found
-
-
-CELLS = {
-    "numbers": ["1", "2", "3.5", "NA", "007"],
-    "spoilt": ["1", "2", "3", "4", "x", "NA"],
-    "dates": ["2020-01-01", "2021-05-06", "", "1999-12-31"],
-    "written": ["16.05.2023", "17.05.2023", "NA", "01.02.2003"],
-    "levels": ["a", "b", "TRUE", "true", "NA"],
-    "sums": ["5 €", "3", "(2)", "NA"],
-    "Unnamed: 0": ["4", "5"],
-}
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_facts_of_blocks_are_those_of_the_table(seed):
-    rng = np.random.default_rng(seed)
-    n, concentration = rng.integers(6, 30), 10.0 ** rng.integers(-1, 2)
-    columns = {
-        name: rng.choice(cells, n, p=rng.dirichlet(np.full(len(cells), concentration))).tolist()
-        for name, cells in CELLS.items()
-    }
-    columns |= {"row": np.arange(n) + 1, "user_id": np.arange(n) * 3 % 100, "x": np.arange(n) / 4}
-    rows = pa.table(columns)
-    ends = sorted(rng.integers(0, n + 1, rng.integers(4)).tolist())
-    encoder = TableEncoder(drop=["dates"] if n % 2 else [], categories=["spoilt"] if n % 3 else [])
-    whole = clone(encoder).fit(rows)
-    parts = clone(encoder).fit_facts(rows.column_names, added_up(encoder, rows, ends))
-    assert parts.to_json() == whole.to_json()
-    assert parts.notes_ == whole.notes_
-    assert parts.summary_ == whole.summary_
-
-
-@pytest.mark.parametrize(
-    "cells", [["5%", "7%", "0.5", "3"], ["5", "7", "5%", "3%"], ["$5", "7", "€5", "8"]], ids=str
-)
-def test_signs_of_blocks_that_are_not_comparable(cells):
-    rows = pa.table({"rate": cells * 3, "x": np.arange(12) / 3})
-    whole = TableEncoder().fit(rows)
-    assert whole.columns_[0].kind == "category"
-    for ends in ([2], [1, 3, 7]):
-        facts = added_up(TableEncoder(), rows, ends)
-        assert TableEncoder().fit_facts(rows.column_names, facts).to_json() == whole.to_json()
-
-
-def test_places_of_blocks_are_those_of_the_table():
-    encoder = TableEncoder(missing="error")
-    rows = pa.table({"x": [1.0, 2.0, None, 4.0], "y": ["a", "b", "a", None]})
-    found = added_up(encoder, rows, [2, 2])
-    message = refused(encoder.fit_facts, rows.column_names, found)
-    assert "'x' (1, first in row 3), 'y' (1, first in row 4)" in message
-    late = pa.table({"x": ["7", "1,5"]})
-    assert "first '1,5' in row 12; use" in refused(encoder.facts, late, 10)
 
 
 # ----- JSON -----
