@@ -771,57 +771,57 @@ def test_columns_of_model_files_of_version_0_1_0():
 @pytest.mark.parametrize(
     ("found", "message"),
     [
-        (None, "an encoder must have columns, names and parameters only, got None"),
-        ({"columns": [NUMBER], "more": 1}, "an encoder must have"),
-        ({"columns": NUMBER}, "the columns of an encoder must be a list"),
+        (None, "'encoder' is not a mapping: None"),
+        ({"columns": [NUMBER], "more": 1}, "'encoder' must have 'columns', 'names', 'parameters'"),
+        ({"columns": NUMBER}, "'columns' is not a list"),
+        ({"columns": []}, "'columns' are none"),
         ({"columns": [NUMBER, KIND, NUMBER]}, "several columns are named 'x'"),
-        ({"columns": ["x"]}, "a column must have 'name', 'kind', 'levels', 'fill'"),
-        ({"columns": [NUMBER], "names": "x"}, "the names of an encoder must be a list"),
-        ({"columns": [NUMBER], "names": ["x", 1]}, "the name of a column must be a nonblank"),
+        ({"columns": ["x"]}, "'columns' is not a mapping"),
+        ({"columns": [NUMBER], "names": "x"}, "'names' is not a list"),
+        ({"columns": [NUMBER], "names": ["x", 1]}, "'names' is not a string"),
+        ({"columns": [NUMBER], "names": ["x", " "]}, "'names' have a blank one"),
         ({"columns": [NUMBER], "names": ["y"]}, "unknown column 'x'"),
-        ({"columns": [NUMBER], "parameters": {"n": 1}}, "the parameters of an encoder must be"),
-        ({"columns": [NUMBER], "parameters": {"na": "x"}}, "na must be a list of strings"),
-        ({"columns": [NUMBER], "parameters": {"drop": 3}}, "drop must be a list of strings"),
-        ({"columns": [NUMBER], "parameters": {"missing": 1}}, "missing must be impute or error"),
+        ({"columns": [NUMBER], "parameters": {"n": 1}}, "'parameters' are not those of TableEnc"),
+        ({"columns": [NUMBER], "parameters": {"na": "x"}}, "'na' is not a list"),
+        ({"columns": [NUMBER], "parameters": {"drop": 3}}, "'drop' is not a list"),
+        ({"columns": [NUMBER], "parameters": {"missing": 1}}, "'missing' is not valid"),
         ({"columns": [NUMBER], "parameters": {"decimal": 3}}, "the decimal separator must be"),
         ({"columns": [NUMBER], "parameters": {"date_format": 1}}, "the date format must have"),
     ],
     ids=lambda value: value[:40] if isinstance(value, str) else "",
 )
 def test_malformed_json(found, message):
-    assert refused(TableEncoder.from_json, found).startswith(message)
+    assert message in refused(TableEncoder.from_json, found)
 
 
 @pytest.mark.parametrize(
     ("column", "change", "message"),
     [
-        (NUMBER, {"extra": 1}, "a column must have 'name', 'kind', 'levels', 'fill', 'sign', 'ind"),
-        (NUMBER, {"name": None}, "the name of a column must be a nonblank string"),
-        (NUMBER, {"name": "\ud800"}, "the name of a column must be Unicode"),
-        (NUMBER, {"kind": "nought"}, "column 'x' must be one of 'number', 'date', 'binary'"),
-        (
-            NUMBER,
-            {"levels": ["a"]},
-            "column 'x' is of kind 'number' and must have no levels, got ('a',)",
-        ),
-        (NUMBER, {"levels": None}, "the levels of column 'x' must be a list, got None"),
-        (NUMBER, {"fill": "a"}, "the fill of column 'x' must be a finite number, got 'a'"),
-        (NUMBER, {"fill": float("nan")}, "the fill of column 'x' must be a finite number, got nan"),
-        (NUMBER, {"fill": 10**400}, "the fill of column 'x' must be a finite number, got 1000"),
-        (NUMBER, {"sign": 1, "indicator": False}, "the sign of column 'x' must be a string"),
-        (NUMBER, {"sign": "", "indicator": True}, "the indicator of column 'x' must be"),
-        (SURE, {"levels": ["yes", "no"]}, "column 'sure' is of kind 'binary' and must have two"),
-        (SURE, {"levels": ["no", 1]}, "a level of column 'sure' must be a nonblank string"),
-        (SURE, {"fill": "maybe"}, "the fill of column 'sure' must be one of its levels"),
-        (KIND, {"levels": ["a", "a"]}, "column 'kind' is of kind 'category' and must have 2 to 51"),
-        (KIND, {"levels": [OTHER, "a"]}, "column 'kind' is of kind 'category' and must have 2 to"),
-        (KIND, {"levels": [str(k) for k in range(52)]}, "column 'kind' is of kind 'category'"),
-        (KIND, {"fill": 1}, "the fill of column 'kind' must be one of its levels, got 1"),
+        (NUMBER, {"extra": 1}, "must have 'name', 'kind', 'levels', 'fill', 'sign', 'indicator'"),
+        (NUMBER, {"name": None}, "'name' is not a string"),
+        (NUMBER, {"name": " "}, "'name' is blank"),
+        (NUMBER, {"name": "\ud800"}, "'name' is not a string"),
+        (NUMBER, {"kind": "nought"}, "'kind' of 'x' is not valid: 'nought'"),
+        (NUMBER, {"levels": ["a"]}, "'levels' of 'x' are not those of the kind 'number': ['a']"),
+        (NUMBER, {"levels": None}, "'levels' is not a list: None"),
+        (NUMBER, {"fill": "a"}, "'fill' is not a number: 'a'"),
+        (NUMBER, {"fill": float("nan")}, "'fill' is not a number: nan"),
+        (NUMBER, {"fill": 10**400}, "'fill' is not a number: 1000"),
+        (NUMBER, {"sign": 1, "indicator": False}, "'sign' of 'x' is not one such as '%' or '€': 1"),
+        (NUMBER, {"sign": "", "indicator": True}, "'indicator' of 'x' is not false, or true with"),
+        (SURE, {"levels": ["yes", "no"]}, "'levels' of 'sure' are not those of the kind 'binary'"),
+        (SURE, {"levels": ["no", 1]}, "'levels' is not a string: 1"),
+        (SURE, {"levels": [" ", "no"]}, "'levels' of 'sure' have a blank one"),
+        (SURE, {"fill": "maybe"}, "'fill' of 'sure' is not a level: 'maybe'"),
+        (KIND, {"levels": ["a", "a"]}, "'levels' of 'kind' are not those of the kind 'category'"),
+        (KIND, {"levels": [OTHER, "a"]}, "'levels' of 'kind' are not those of the kind"),
+        (KIND, {"levels": [str(k) for k in range(52)]}, "'levels' of 'kind' are not those"),
+        (KIND, {"fill": 1}, "'fill' of 'kind' is not a level: 1"),
     ],
     ids=lambda value: value[:40] if isinstance(value, str) else "",
 )
 def test_malformed_columns_in_json(column, change, message):
-    assert refused(TableEncoder.from_json, {"columns": [column | change]}).startswith(message)
+    assert message in refused(TableEncoder.from_json, {"columns": [column | change]})
 
 
 # ----- scikit-learn -----

@@ -11,10 +11,10 @@ import numpy as np
 
 from steinpath._support import cells
 from steinpath._support.cells import ReadColumn, usual
+from steinpath._support.entries import checked, entries, require
 from steinpath._support.messages import (
     MOST_LISTED,
     MOST_NAMES,
-    DataError,
     Message,
     Remark,
     Remedy,
@@ -33,7 +33,6 @@ _AROUND_NUMBER = re.compile(r"[^\w.,-]{0,3}[+-]?\d[\d.,]*\D{0,10}")
 # Names of identifiers; and of a first column without a name, here and in pandas.
 _IDENTIFIER = re.compile(r"(?i:id|.*[_ -]id|id[_ -].*|index|key|uuid|no\.)|.*[a-z]I[dD]")
 _UNNAMED = ("column 1", "Unnamed: 0")
-_KINDS = ("number", "date", "binary", "category")
 # What is said of one column, after its name, and of several. Keys say in short why one is dropped.
 _SENTENCES = {
     "no values": ("has no values and was dropped", "have no values and were dropped"),
@@ -186,48 +185,27 @@ class Column(NamedTuple):
 
 def column_from_json(entry: Any) -> Column:
     """Return a column from the data of a model file; refuse what is not valid."""
-    old = {"name", "kind", "levels", "fill"}  # of version 0.1.0
-    known = isinstance(entry, dict) and set(entry) in (old, {*Column._fields})
-    require(known, "a column", f"have {str(Column._fields)[1:-1]} and nothing else", entry)
-    given = {"sign": None, "indicator": False} | entry
+    # without the first two in version 0.1.0, where "binary" had another name
+    given = {"sign": None, "indicator": False} | checked(dict, "columns", entry)
+    given = entries("columns", given, Column._fields)
     name, kind, levels, fill, sign, indicator = (given[field] for field in Column._fields)
-    require_text("the name of a column", name)
-    where, kind = f"column {name!r}", "binary" if kind == "yes or no" else kind
-    require(kind in _KINDS, where, f"be one of {str(_KINDS)[1:-1]}", kind)
-    require(isinstance(levels, list), f"the levels of {where}", "be a list", levels)
-    for level in levels:
-        require_text(f"a level of {where}", level)
+    of, kind = f"of {name!r:.60}", "binary" if kind == "yes or no" else kind
+    require(checked(str, "name", name).strip(), "name", name, "is blank")
+    levels = checked((str, None), "levels", levels)
+    require(all(map(str.strip, levels)), "levels", levels, f"{of} have a blank one")
     most = _MOST_LEVELS + 1
-    wanted, right = {
-        "binary": ("two levels in alphabetical order", len(levels) == 2 and levels[0] < levels[1]),
-        "category": (
-            f"2 to {most} distinct levels, with {OTHER!r} last",
-            2 <= len(levels) == len(set(levels)) <= most and OTHER not in levels[:-1],
-        ),
-    }.get(kind, ("no levels", not levels))
-    require(right, f"{where} is of kind {kind!r} and", f"have {wanted}", tuple(levels))
-    wanted, right = "one of its levels", fill in levels
-    if not levels:
-        wanted = "a finite number"
-        right = type(fill) in (int, float) and abs(fill) <= 1e300
-        fill = float(fill) if right else fill
-    require(fill is None or right, f"the fill of {where}", f"be {wanted}", fill)
-    require(cells.is_sign(sign), f"the sign of {where}", "be a string such as '%' or '€'", sign)
-    right = isinstance(indicator, bool) and (fill is not None or not indicator)
-    require(right, f"the indicator of {where}", "be false, or true with a fill", indicator)
+    several = 2 <= len(levels) == len(set(levels)) <= most and OTHER not in levels[:-1]
+    pair = len(levels) == 2 and levels[0] < levels[1]
+    right = {"number": not levels, "date": not levels, "binary": pair, "category": several}
+    require(checked(str, "kind", kind) in right, "kind", kind, f"{of} is not valid")
+    require(right[kind], "levels", levels, f"{of} are not those of the kind {kind!r}")
+    if fill is not None and not levels:
+        fill = checked(float, "fill", fill)
+    require(fill is None or not levels or fill in levels, "fill", fill, f"{of} is not a level")
+    require(cells.is_sign(sign), "sign", sign, f"{of} is not one such as '%' or '€'")
+    boolean = isinstance(indicator, bool) and (fill is not None or not indicator)
+    require(boolean, "indicator", indicator, f"{of} is not false, or true with a fill")
     return Column(name, kind, tuple(levels), fill, sign, indicator)
-
-
-def require(right: Any, what: str, wanted: str, value: Any) -> None:
-    """Refuse a value that is not right."""
-    if not right:
-        raise DataError(f"{what} must {wanted}, got {value!r:.60}")
-
-
-def require_text(what: str, text: Any) -> None:
-    """Refuse a value that is not a text, or that cannot be written to a file."""
-    require(isinstance(text, str) and text.strip(), what, "be a nonblank string", text)
-    require(text.encode(errors="ignore").decode() == text, what, "be Unicode", text)
 
 
 def fit_column(

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from steinpath._support import cells
 from steinpath._support.cells import ReadColumn, TextFormat
+from steinpath._support.entries import checked, entries, require
 from steinpath._support.messages import (
     DataError,
     Message,
@@ -27,12 +28,11 @@ from steinpath._support.messages import (
 )
 from steinpath._support.validation import check_choice, warn
 from steinpath.estimators import _columns as columns
-from steinpath.estimators._columns import OTHER, Column, ColumnFit, require, require_text
+from steinpath.estimators._columns import OTHER, Column, ColumnFit
 
 #: Columns that are summarised.
 MOST_SUMMARIES = 1000
-# Entries in JSON, and parameters that are lists.
-_ENTRIES = {"columns", "names", "parameters"}
+# Parameters that are lists.
 _LISTS = ("categories", "drop", "keep", "na")
 
 
@@ -299,26 +299,21 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         Columns may be those of a model file of version 0.1.0; other entries may be left out.
         """
-        known = isinstance(state, dict) and {"columns"} <= set(state) <= _ENTRIES
-        require(known, "an encoder", "have columns, names and parameters only", state)
-        listed, given = state["columns"], state.get("parameters", {})
-        known = isinstance(listed, list) and len(listed) > 0
-        require(known, "the columns of an encoder", "be a list", listed)
-        known = isinstance(given, dict) and set(given) <= set(cls().get_params())
-        require(known, "the parameters of an encoder", "be those of TableEncoder", given)
-        used = [*map(columns.column_from_json, listed)]
+        state = {"names": None, "parameters": {}} | checked(dict, "encoder", state)
+        state = entries("encoder", state, ("columns", "names", "parameters"))
+        listed, given = checked((dict, None), "columns", state["columns"]), state["parameters"]
+        require(listed, "columns", listed, "are none")
+        used = [columns.column_from_json(entry) for entry in listed]
         own = [column.name for column in used]
-        names = state.get("names", own)
-        require(isinstance(names, list), "the names of an encoder", "be a list", names)
-        for name in names:
-            require_text("the name of a column", name)
-        cells.check_names(own)
-        refuse_unknown(cells.check_names(names), own)
+        names = own if state["names"] is None else checked((str, None), "names", state["names"])
+        require(all(map(str.strip, names)), "names", names, "have a blank one")
+        refuse_unknown(cells.check_names(names), cells.check_names(own))
+        right = set(checked(dict, "parameters", given)) <= set(cls().get_params())
+        require(right, "parameters", [*given], "are not those of TableEncoder")
+        for name in given.keys() & {*_LISTS}:
+            checked((str, None), name, given[name])
         encoder = cls(**given)
-        known = encoder.missing in ("impute", "error")
-        require(known, "missing", "be impute or error", encoder.missing)
-        for name in _LISTS:
-            encoder._texts(name, list if name in given else Collection)
+        require(encoder.missing in ("impute", "error"), "missing", encoder.missing)
         assert encoder._format  # checked
         return encoder._fitted(used, names, (), ())
 
@@ -337,12 +332,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _format(self) -> TextFormat:
         return TextFormat(self.decimal, self.thousands, tuple(self._texts("na")), self.date_format)
 
-    def _texts(self, parameter: str, kind: type = Collection) -> list[str]:
+    def _texts(self, parameter: str) -> list[str]:
         """Return a parameter that is a sequence of names or texts."""
         given = getattr(self, parameter)
-        right = isinstance(given, kind) and not isinstance(given, str)
-        right = right and (parameter != "na" or all(isinstance(text, str) for text in given))
-        require(right, parameter, "be a list of strings", given)
+        right = isinstance(given, Collection) and not isinstance(given, str)
+        if not right or (parameter == "na" and not all(isinstance(text, str) for text in given)):
+            raise DataError(f"{parameter} must be a list of strings, got {given!r:.60}")
         return [str(text) for text in given]
 
     def _encode(
