@@ -1,13 +1,14 @@
 """Data in a folder of Parquet files, which the workers of a Dask cluster read and encode.
 
-Each worker fits the encoder to some columns of all files, so that it is the same as if all files
-were one table. This process holds the target and the groups; the features stay on the
-workers, in blocks of one or several files.
+Each worker fits the encoder to some columns of all files, as if these were one table. This process
+holds the target and the groups; the features stay on the workers, in blocks of one or several
+files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -79,7 +80,7 @@ class _Files:
             begin(f"reading {what}", 0)
             try:
                 result = futures.pop().result()  # popped, so that its memory is released
-            except KilledWorker:
+            except (KilledWorker, CancelledError):
                 raise WorkerLost(worker_lost(what, "repeatedly")) from None
             yield result
 
@@ -96,7 +97,7 @@ class _Files:
         [sent] = self.client.scatter([files], broadcast=True, hash=False)
         step = max(1, _NUMBERS_AT_ONCE // len(self.kept))
         parts = [names[start : start + step] for start in range(0, len(names), step)]
-        calls = {f"columns from {part[0]!r:.60}": (sent, encoder, names[0], part) for part in parts}
+        calls = {f"columns from {part[0]!r}": (sent, encoder, names[0], part) for part in parts}
         for some in self.results(_column_fits, calls):
             yield from some
 
