@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.model_selection import TimeSeriesSplit
 
 from steinpath._support import cells
-from steinpath._support.cells import ReadColumn, read_column, texts
+from steinpath._support.cells import ReadColumn, texts
 from steinpath._support.messages import (
     DataError,
     Message,
@@ -22,7 +22,6 @@ from steinpath._support.messages import (
 )
 from steinpath.app import TASKS
 from steinpath.app.tables import FileTable
-from steinpath.app.tables.table import plain
 from steinpath.estimators._columns import ColumnSummary, describe, remark_signs
 
 _NUMBERS, _CLASSES = TASKS
@@ -74,12 +73,12 @@ def read_roles(
     By default, texts, and numbers with exactly two distinct values, are classes. With `impute`,
     rows without a target are dropped; otherwise they are refused.
     """
-    read = read_column(target, plain(table.frame.column(target)), table.format)
+    read = table.read(target, as_labels=False)
     chosen = _task(table, target, read, task)
     y, notes, signs = read.data, list[str](), {target: read.sign}
     if chosen == _CLASSES:
-        y = _classes(table, target, read)
-        read = read_column(target, table.frame.column(target), table.format, as_labels=True)
+        y = _classes(target, read)
+        read = table.read(target, as_labels=True)
     elif task is None:
         distinct = np.unique(y[~read.gaps])
         few = len(distinct) <= min(_FEW_NUMBERS, (~read.gaps).sum() / 10)
@@ -104,8 +103,8 @@ def read_roles(
         notes.append(f"rows with the same {group!r:.60} are held out together ({detail})")
     rows = kept if missing else None
     if time is not None:
-        read = read_column(time, plain(table.frame.column(time)), table.format)
-        times = _times(table, time, read, kept)
+        read = table.read(time, as_labels=False)
+        times = _times(time, read, kept)
         order = np.argsort(times, kind="stable")
         times, rows = times[order], kept[order]
         groups = None if groups is None else groups[order]
@@ -142,7 +141,7 @@ def _task(table: FileTable, name: str, read: ReadColumn, task: str | None) -> st
     return task
 
 
-def _classes(table: FileTable, name: str, read: ReadColumn) -> np.ndarray:
+def _classes(name: str, read: ReadColumn) -> np.ndarray:
     """Return the class of each row, as numbers if all are; refuse too many and rare classes."""
     numeric, values = read.kind == "f", texts(read.values)
     counts = Counter(values[~read.gaps].tolist())
@@ -172,7 +171,7 @@ def _complete(name: str, read: ReadColumn, kept: np.ndarray, advice: str) -> np.
 
 def _groups(table: FileTable, name: str, kept: np.ndarray) -> tuple[np.ndarray, str]:
     """Return the number of the group of each row, and a description such as "40 groups of 3"."""
-    read = read_column(name, table.frame.column(name), table.format, as_labels=True)
+    read = table.read(name, as_labels=True)
     advice = "every row needs a group; give each ungrouped row its own label"
     values = texts(_complete(name, read, kept, advice))
     labels, groups, sizes = np.unique(values, return_inverse=True, return_counts=True)
@@ -184,7 +183,7 @@ def _groups(table: FileTable, name: str, kept: np.ndarray) -> tuple[np.ndarray, 
     return groups, f"{len(labels)} groups of {size}"
 
 
-def _times(table: FileTable, name: str, read: ReadColumn, kept: np.ndarray) -> np.ndarray:
+def _times(name: str, read: ReadColumn, kept: np.ndarray) -> np.ndarray:
     """Return the time of each row that is kept; refuse texts and missing times."""
     read.refuse_doubtful()
     if read.kind == "O":
