@@ -107,7 +107,7 @@ class ReadColumn:
     doubtful: Message | None = None  # error if the labels are used as they are: numbers, perhaps
     negative: str = ""  # a negative number that is not written with a minus in front
 
-    @property
+    @cached_property
     def gaps(self) -> np.ndarray:
         """Mask of the missing values."""
         return missing(self.data) if self.kind in ("f", "M") else self.data < 0
@@ -121,7 +121,7 @@ class ReadColumn:
     @property
     def present(self) -> np.ndarray:
         """The data without missing values."""
-        return np.asarray(self.data[~self.gaps])
+        return np.asarray(self.data[~self.gaps]) if self.gaps.any() else self.data
 
     @property
     def numbers(self) -> np.ndarray:
@@ -149,17 +149,20 @@ class ReadColumn:
             counts[usual(label)] += count
         return dict(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
 
-    def others(self, kind: str = "number") -> np.ndarray:
-        """Mask of the labels that are neither numbers nor, if this is the kind, dates."""
-        cells = self.labels if kind == "date" else _without_signs(self.labels)[0]
-        fits = is_date if kind == "date" else is_number
-        return np.array([not fits(cell, self.how) for cell in cells], bool)
+    @cached_property
+    def others(self) -> np.ndarray:
+        """Mask of the labels that are not numbers, with or without a sign."""
+        return np.array([not is_number(cell, self.how) for cell in _without_signs(self.labels)[0]])
 
     def first_other(self, kind: str) -> int:
         """Return the row of the first value that is not of the kind "number" or "date"."""
-        rows = ~self.gaps
-        others = np.append(self.others(kind), False)[self.data] if self.kind == "O" else rows
-        return int((others if others.any() else rows).argmax())
+        present = ~self.gaps
+        if self.kind != "O":
+            return int(present.argmax())
+        dates = kind == "date"
+        others = [not is_date(cell, self.how) for cell in self.labels] if dates else self.others
+        rows = np.append(others, False)[self.data]
+        return int((rows if rows.any() else present).argmax())
 
     def placed(self, row: int) -> Message:
         """Return the text of one value and its place."""

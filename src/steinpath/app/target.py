@@ -130,7 +130,7 @@ def _task(table: FileTable, name: str, read: ReadColumn, task: str | None) -> st
         read.refuse_doubtful(Remedy("task", _CLASSES))
     if task is None and read.kind == "O":
         # numbers with a few other cells are not classes
-        others = read.counts @ read.others()
+        others = read.counts @ read.others
         task = TASKS[not 0 < 2 * others < len(present)]
     elif task is None:
         task = TASKS[read.kind == "f" and distinct == 2]

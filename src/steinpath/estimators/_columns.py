@@ -278,7 +278,7 @@ def _fit_levels(
     if often:
         rest = [OTHER] * (len(often) < len(levels))
         return Column(name, "category", (*often, *rest), most, indicator=indicator)
-    with_units = perhaps_numbers and read.counts.sum() <= 2 * read.counts @ read.others()
+    with_units = perhaps_numbers and read.counts.sum() <= 2 * read.counts @ read.others
     with_units = with_units and all(map(_AROUND_NUMBER.fullmatch, levels))
     key = "nearly all values are distinct" + ", perhaps with units" * with_units
     return remark(name, key, count=int(read.counts.sum()), example=levels[0])
@@ -306,7 +306,7 @@ def _doubt(name: str, read: ReadColumn) -> tuple[Remark | None, frozenset[str]]:
         return remark(name, "code", code=code, row=row, remedy=Remedy("categories", name)), none
     if read.kind != "O":
         return None, none
-    row, other = read.first_other("number"), read.others()
+    row, other = read.first_other("number"), read.others
     value, count = read.labels[read.data[row]], int(read.counts @ other)
     if formats := cells.date_formats(read.labels):
         use = cells.suggest_date_format(formats)
