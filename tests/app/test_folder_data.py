@@ -31,6 +31,7 @@ def client():
 def _few_rows_at_a_time(monkeypatch):
     monkeypatch.setattr("steinpath.app.tables.binary._NUMBERS_AT_ONCE", 1)
     monkeypatch.setattr("steinpath.app.tables.binary._FEW_ROWS", 7)
+    monkeypatch.setattr("steinpath.app.folder_data._NUMBERS_AT_ONCE", 200)
 
 
 def as_one(folder, missing="error", group=None, task=None, **options):
@@ -99,6 +100,9 @@ CHANGES = {
     # in the first file they are numbers, in the others not
     "with texts of several kinds": (
         lambda whole: whole.assign(written=[*"1233"] * 10 + ["01", "x"] * 10), {}
+    ),
+    "with signs that are not comparable": (
+        lambda whole: whole.assign(written=["5", "7"] * 15 + ["5%", "3%"] * 15), {}
     ),
     "with codes": (lambda whole: whole.assign(written=["12", "007"] * 30), {}),
     "with other dates": (lambda whole: whole.assign(town=["1.2.2023", "3.4.2023"] * 30), {}),
@@ -175,14 +179,6 @@ def test_errors_name_the_file_and_the_column(tmp_path, client, whole, options, m
         if hasattr(caught.value, "place"):
             said = worded(said, str, caught.value.place)
         assert re.search(message, said)
-
-
-def test_too_many_levels_are_refused(tmp_path, client, monkeypatch):
-    monkeypatch.setattr("steinpath.estimators._columns._MOST_COUNTED", 40)
-    folder = write(tmp_path / "parts", frame().assign(name=[f"n{k}" for k in range(60)]))
-    with pytest.raises(DataError, match=r"column 'name' has more than 40 distinct strings.*drop="):
-        on_cluster(folder, client)
-    assert_same(on_cluster(folder, client, drop=["name"]), as_one(folder, drop=["name"]))
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 100])

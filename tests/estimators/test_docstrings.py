@@ -81,7 +81,7 @@ def methods(name):
 
 # Methods for other parts of the package.
 INTERNAL = {
-    *("above_level", "but", "encode", "end_of_grid", "facts", "fit_facts"),
+    *("above_level", "but", "check_names", "column_fits", "encode", "end_of_grid", "fit_columns"),
     *("from_json", "on", "products_at", "refuse_weights"),
     "to_json",
 }

@@ -6,7 +6,6 @@ import pickle
 import re
 import sys
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -19,8 +18,8 @@ from sklearn.utils.estimator_checks import check_no_attributes_set_in_init
 
 from same_columns import DAYS, OTHERS, USUAL
 from steinpath._support.messages import DataError, worded
-from steinpath.estimators._columns import MIXED, OTHER, Column, add_facts, middle_of
-from steinpath.estimators._encoder import ColumnSummary, TableEncoder
+from steinpath.estimators._columns import OTHER, Column, ColumnSummary
+from steinpath.estimators._encoder import TableEncoder
 
 
 def table(**columns):
@@ -723,85 +722,6 @@ def test_categories_that_parquet_stores_as_numbers(tmp_path):
     assert names(encoder) == ["code=2", "x"]
 
 
-# ----- Blocks of rows -----
-
-
-def added_up(encoder, data, ends):
-    """Facts of blocks of rows, completed by medians and by texts of columns of several types."""
-    blocks = [
-        (a, data.slice(a, b - a)) for a, b in zip([0, *ends], [*ends, len(data)], strict=True)
-    ]
-    found = {}
-    for start, block in blocks:
-        add_facts(found, encoder.facts(block, start))
-    mixed = [name for name, facts in found.items() if facts.kind == MIXED]
-    again = {}
-    for start, block in blocks if mixed else ():
-        add_facts(again, encoder.facts(block, start, as_text=mixed))
-    found |= {name: again[name] for name in mixed}
-    for name, facts in found.items():
-        if facts.low is not None and facts.middle is None:
-            present = []
-            for _, block in blocks:
-                encoder.facts(block, contents=(contents := {}))
-                if contents[name].kind:
-                    present.append(contents[name].data[~contents[name].gaps])
-            found[name] = replace(facts, middle=middle_of(np.concatenate(present)))
-    return found
-
-
-CELLS = {
-    "numbers": ["1", "2", "3.5", "NA", "007"],
-    "spoilt": ["1", "2", "3", "4", "x", "NA"],
-    "dates": ["2020-01-01", "2021-05-06", "", "1999-12-31"],
-    "written": ["16.05.2023", "17.05.2023", "NA", "01.02.2003"],
-    "levels": ["a", "b", "TRUE", "true", "NA"],
-    "sums": ["5 €", "3", "(2)", "NA"],
-    "Unnamed: 0": ["4", "5"],
-}
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_facts_of_blocks_are_those_of_the_table(seed):
-    rng = np.random.default_rng(seed)
-    n, concentration = rng.integers(6, 30), 10.0 ** rng.integers(-1, 2)
-    columns = {
-        name: rng.choice(cells, n, p=rng.dirichlet(np.full(len(cells), concentration))).tolist()
-        for name, cells in CELLS.items()
-    }
-    columns |= {"row": np.arange(n) + 1, "user_id": np.arange(n) * 3 % 100, "x": np.arange(n) / 4}
-    rows = pa.table(columns)
-    ends = sorted(rng.integers(0, n + 1, rng.integers(4)).tolist())
-    encoder = TableEncoder(drop=["dates"] if n % 2 else [], categories=["spoilt"] if n % 3 else [])
-    whole = clone(encoder).fit(rows)
-    parts = clone(encoder).fit_facts(rows.column_names, added_up(encoder, rows, ends))
-    assert parts.to_json() == whole.to_json()
-    assert parts.notes_ == whole.notes_
-    assert parts.summary_ == whole.summary_
-
-
-@pytest.mark.parametrize(
-    "cells", [["5%", "7%", "0.5", "3"], ["5", "7", "5%", "3%"], ["$5", "7", "€5", "8"]], ids=str
-)
-def test_signs_of_blocks_that_are_not_comparable(cells):
-    rows = pa.table({"rate": cells * 3, "x": np.arange(12) / 3})
-    whole = TableEncoder().fit(rows)
-    assert whole.columns_[0].kind == "category"
-    for ends in ([2], [1, 3, 7]):
-        facts = added_up(TableEncoder(), rows, ends)
-        assert TableEncoder().fit_facts(rows.column_names, facts).to_json() == whole.to_json()
-
-
-def test_places_of_blocks_are_those_of_the_table():
-    encoder = TableEncoder(missing="error")
-    rows = pa.table({"x": [1.0, 2.0, None, 4.0], "y": ["a", "b", "a", None]})
-    found = added_up(encoder, rows, [2, 2])
-    message = refused(encoder.fit_facts, rows.column_names, found)
-    assert "'x' (1, first in row 3), 'y' (1, first in row 4)" in message
-    late = pa.table({"x": ["7", "1,5"]})
-    assert "first '1,5' in row 12; use" in refused(encoder.facts, late, 10)
-
-
 # ----- JSON -----
 
 
@@ -851,57 +771,57 @@ def test_columns_of_model_files_of_version_0_1_0():
 @pytest.mark.parametrize(
     ("found", "message"),
     [
-        (None, "an encoder must have columns, names and parameters only, got None"),
-        ({"columns": [NUMBER], "more": 1}, "an encoder must have"),
-        ({"columns": NUMBER}, "the columns of an encoder must be a list"),
+        (None, "'encoder' is not a mapping: None"),
+        ({"columns": [NUMBER], "more": 1}, "'encoder' must have 'columns', 'names', 'parameters'"),
+        ({"columns": NUMBER}, "'columns' is not a list"),
+        ({"columns": []}, "'columns' are none"),
         ({"columns": [NUMBER, KIND, NUMBER]}, "several columns are named 'x'"),
-        ({"columns": ["x"]}, "a column must have 'name', 'kind', 'levels', 'fill'"),
-        ({"columns": [NUMBER], "names": "x"}, "the names of an encoder must be a list"),
-        ({"columns": [NUMBER], "names": ["x", 1]}, "the name of a column must be a nonblank"),
+        ({"columns": ["x"]}, "'columns' is not a mapping"),
+        ({"columns": [NUMBER], "names": "x"}, "'names' is not a list"),
+        ({"columns": [NUMBER], "names": ["x", 1]}, "'names' is not a string"),
+        ({"columns": [NUMBER], "names": ["x", " "]}, "'names' have a blank one"),
         ({"columns": [NUMBER], "names": ["y"]}, "unknown column 'x'"),
-        ({"columns": [NUMBER], "parameters": {"n": 1}}, "the parameters of an encoder must be"),
-        ({"columns": [NUMBER], "parameters": {"na": "x"}}, "na must be a list of strings"),
-        ({"columns": [NUMBER], "parameters": {"drop": 3}}, "drop must be a list of strings"),
-        ({"columns": [NUMBER], "parameters": {"missing": 1}}, "missing must be impute or error"),
+        ({"columns": [NUMBER], "parameters": {"n": 1}}, "'parameters' are not those of TableEnc"),
+        ({"columns": [NUMBER], "parameters": {"na": "x"}}, "'na' is not a list"),
+        ({"columns": [NUMBER], "parameters": {"drop": 3}}, "'drop' is not a list"),
+        ({"columns": [NUMBER], "parameters": {"missing": 1}}, "'missing' is not valid"),
         ({"columns": [NUMBER], "parameters": {"decimal": 3}}, "the decimal separator must be"),
         ({"columns": [NUMBER], "parameters": {"date_format": 1}}, "the date format must have"),
     ],
     ids=lambda value: value[:40] if isinstance(value, str) else "",
 )
 def test_malformed_json(found, message):
-    assert refused(TableEncoder.from_json, found).startswith(message)
+    assert message in refused(TableEncoder.from_json, found)
 
 
 @pytest.mark.parametrize(
     ("column", "change", "message"),
     [
-        (NUMBER, {"extra": 1}, "a column must have 'name', 'kind', 'levels', 'fill', 'sign', 'ind"),
-        (NUMBER, {"name": None}, "the name of a column must be a nonblank string"),
-        (NUMBER, {"name": "\ud800"}, "the name of a column must be Unicode"),
-        (NUMBER, {"kind": "nought"}, "column 'x' must be one of 'number', 'date', 'binary'"),
-        (
-            NUMBER,
-            {"levels": ["a"]},
-            "column 'x' is of kind 'number' and must have no levels, got ('a',)",
-        ),
-        (NUMBER, {"levels": None}, "the levels of column 'x' must be a list, got None"),
-        (NUMBER, {"fill": "a"}, "the fill of column 'x' must be a finite number, got 'a'"),
-        (NUMBER, {"fill": float("nan")}, "the fill of column 'x' must be a finite number, got nan"),
-        (NUMBER, {"fill": 10**400}, "the fill of column 'x' must be a finite number, got 1000"),
-        (NUMBER, {"sign": 1, "indicator": False}, "the sign of column 'x' must be a string"),
-        (NUMBER, {"sign": "", "indicator": True}, "the indicator of column 'x' must be"),
-        (SURE, {"levels": ["yes", "no"]}, "column 'sure' is of kind 'binary' and must have two"),
-        (SURE, {"levels": ["no", 1]}, "a level of column 'sure' must be a nonblank string"),
-        (SURE, {"fill": "maybe"}, "the fill of column 'sure' must be one of its levels"),
-        (KIND, {"levels": ["a", "a"]}, "column 'kind' is of kind 'category' and must have 2 to 51"),
-        (KIND, {"levels": [OTHER, "a"]}, "column 'kind' is of kind 'category' and must have 2 to"),
-        (KIND, {"levels": [str(k) for k in range(52)]}, "column 'kind' is of kind 'category'"),
-        (KIND, {"fill": 1}, "the fill of column 'kind' must be one of its levels, got 1"),
+        (NUMBER, {"extra": 1}, "must have 'name', 'kind', 'levels', 'fill', 'sign', 'indicator'"),
+        (NUMBER, {"name": None}, "'name' is not a string"),
+        (NUMBER, {"name": " "}, "'name' is blank"),
+        (NUMBER, {"name": "\ud800"}, "'name' is not a string"),
+        (NUMBER, {"kind": "nought"}, "'kind' of 'x' is not valid: 'nought'"),
+        (NUMBER, {"levels": ["a"]}, "'levels' of 'x' are not those of the kind 'number': ['a']"),
+        (NUMBER, {"levels": None}, "'levels' is not a list: None"),
+        (NUMBER, {"fill": "a"}, "'fill' is not a number: 'a'"),
+        (NUMBER, {"fill": float("nan")}, "'fill' is not a number: nan"),
+        (NUMBER, {"fill": 10**400}, "'fill' is not a number: 1000"),
+        (NUMBER, {"sign": 1, "indicator": False}, "'sign' of 'x' is not one such as '%' or '€': 1"),
+        (NUMBER, {"sign": "", "indicator": True}, "'indicator' of 'x' is not false, or true with"),
+        (SURE, {"levels": ["yes", "no"]}, "'levels' of 'sure' are not those of the kind 'binary'"),
+        (SURE, {"levels": ["no", 1]}, "'levels' is not a string: 1"),
+        (SURE, {"levels": [" ", "no"]}, "'levels' of 'sure' have a blank one"),
+        (SURE, {"fill": "maybe"}, "'fill' of 'sure' is not a level: 'maybe'"),
+        (KIND, {"levels": ["a", "a"]}, "'levels' of 'kind' are not those of the kind 'category'"),
+        (KIND, {"levels": [OTHER, "a"]}, "'levels' of 'kind' are not those of the kind"),
+        (KIND, {"levels": [str(k) for k in range(52)]}, "'levels' of 'kind' are not those"),
+        (KIND, {"fill": 1}, "'fill' of 'kind' is not a level: 1"),
     ],
     ids=lambda value: value[:40] if isinstance(value, str) else "",
 )
 def test_malformed_columns_in_json(column, change, message):
-    assert refused(TableEncoder.from_json, {"columns": [column | change]}).startswith(message)
+    assert message in refused(TableEncoder.from_json, {"columns": [column | change]})
 
 
 # ----- scikit-learn -----

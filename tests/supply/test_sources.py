@@ -32,6 +32,7 @@ ALLOWED = {
     ("cluster/_messages.py", "pickle"): "messages between the workers of one computation",
     ("cluster/_messages.py", "cloudpickle"): "messages between the workers of one computation",
     ("cluster/_dask.py", "cloudpickle"): "messages between the workers of one computation",
+    ("_support/cells.py", "import_module"): "pandas or polars, for results as data frames",
     ("_public.py", "import_module"): "names imported on first use, from a table of its own",
     ("app/cli/entry.py", "import_module"): "commands by their names, from a table of its own",
     ("design/_conversion.py", "import_module"): "its own folder for Dask's arrays, by a fixed name",

@@ -16,9 +16,9 @@ from steinpath._support.cells import (
 from steinpath._support.messages import DataError, Remedy, worded
 
 
-def read(cells, *, as_labels=False, start=0, **options):
+def read(cells, *, as_labels=False, **options):
     column = pa.chunked_array([pa.array(cells)])
-    return read_column("a", column, TextFormat(**options), as_labels, start)
+    return read_column("a", column, TextFormat(**options), as_labels)
 
 
 def assert_values(found, wanted):
@@ -120,15 +120,15 @@ def test_signs_and_negative_numbers_are_told():
     ids=repr,
 )
 def test_other_formats_are_named_with_their_options(cells, remedy):
-    found = read(["7", *cells], start=10).doubtful
+    found = read(["7", *cells]).doubtful
     said = f"column 'a' holds numbers in another format, first {cells[0]!r} in"
-    assert found == f"{said} row 12; use {remedy}"
+    assert found == f"{said} row 2; use {remedy}"
 
     def option(remedy: Remedy):
         return f"--{remedy.parameter} {remedy.value}"
 
     line = worded(found, option, lambda row: f"line {row + 2}")
-    assert line.startswith(f"{said} line 13; use --")
+    assert line.startswith(f"{said} line 3; use --")
     assert "=" not in line
 
 
@@ -150,15 +150,15 @@ def test_codes_are_found_in_any_row_and_with_blanks_around_them():
     for number in ("0", "0.5", "00.5", "-007", "1e05", "10", "+5", "1234567890123456"):
         assert read([number, "3"]).code is None
     assert read(["3", "  07 ", "08"]).code == ("07", 1)
-    assert read(["3", "+41791234567"], start=5).code == ("+41791234567", 6)
+    assert read(["3", "+41791234567"]).code == ("+41791234567", 1)
     assert read(["12345678901234567890", "2"]).code == ("12345678901234567890", 0)
     assert read(["00501", "1"], as_labels=True).values.tolist() == ["00501", "1"]
 
 
 @pytest.mark.parametrize("cells", [["1", "inf"], ["1", "1e999"], [1.0, -np.inf]], ids=repr)
 def test_infinite_numbers_are_refused(cells):
-    with pytest.raises(DataError, match="number that is not finite, in row 5; numbers must be"):
-        read(cells, start=3)
+    with pytest.raises(DataError, match="number that is not finite, in row 2; numbers must be"):
+        read(cells)
 
 
 @pytest.mark.parametrize(

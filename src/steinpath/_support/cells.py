@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from importlib import import_module
 from itertools import product
 from typing import Any
@@ -52,6 +52,7 @@ _DATES = [
 _TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 # What all of these formats have: two numbers, among few characters.
 _LIKE_DATE = re.compile(r"(?=\D*\d{1,4}\D+\d)[\w./,: -]{6,40}")
+_EPOCH, _DAY = np.datetime64("1970-01-01", "us"), np.timedelta64(1, "D")
 
 
 @dataclass(frozen=True)
@@ -100,12 +101,13 @@ class ReadColumn:
     kind: str  # "f" numbers, "M" dates, "O" labels, "" nothing but missing values
     data: np.ndarray  # float64, datetime64[us], or indices of labels, -1 for missing values
     labels: tuple[str, ...] = ()  # distinct texts, without surrounding blanks
+    how: TextFormat = DEFAULT_FORMAT
     sign: str = ""  # currency or percent sign that was removed from numbers
     code: tuple[str, int] | None = None  # the first number written like a code ("007"), its row
     doubtful: Message | None = None  # error if the labels are used as they are: numbers, perhaps
     negative: str = ""  # a negative number that is not written with a minus in front
 
-    @property
+    @cached_property
     def gaps(self) -> np.ndarray:
         """Mask of the missing values."""
         return missing(self.data) if self.kind in ("f", "M") else self.data < 0
@@ -115,6 +117,56 @@ class ReadColumn:
         """Numbers (float64), dates (datetime64[us]) or texts (object, None for missing values)."""
         numeric = self.kind in ("f", "M")
         return self.data if numeric else np.array([*self.labels, None], object)[self.data]
+
+    @property
+    def present(self) -> np.ndarray:
+        """The data without missing values."""
+        return np.asarray(self.data[~self.gaps]) if self.gaps.any() else self.data
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """Numbers, and dates as days since 1970."""
+        return np.asarray((self.data - _EPOCH) / _DAY) if self.kind == "M" else self.data
+
+    @cached_property
+    def middle(self) -> float:
+        """The median of numbers or dates, some of which are not missing."""
+        present = self.numbers[~self.gaps]
+        ranks = [(len(present) - 1) // 2, len(present) // 2]
+        low, high = np.partition(present, ranks)[ranks]
+        return float(low / 2 + high / 2)  # the sum of the largest floats would be infinite
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """Number of values with each label."""
+        return np.bincount(self.present, minlength=len(self.labels))
+
+    @cached_property
+    def levels(self) -> dict[str, int]:
+        """Counts of labels in their usual writing, most frequent first, ties by alphabet."""
+        counts = Counter[str]()
+        for label, count in zip(self.labels, self.counts.tolist(), strict=True):
+            counts[usual(label)] += count
+        return dict(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
+
+    @cached_property
+    def others(self) -> np.ndarray:
+        """Mask of the labels that are not numbers, with or without a sign."""
+        return np.array([not is_number(cell, self.how) for cell in _without_signs(self.labels)[0]])
+
+    def first_other(self, kind: str) -> int:
+        """Return the row of the first value that is not of the kind "number" or "date"."""
+        present = ~self.gaps
+        if self.kind != "O":
+            return int(present.argmax())
+        dates = kind == "date"
+        others = [not is_date(cell, self.how) for cell in self.labels] if dates else self.others
+        rows = np.append(others, False)[self.data]
+        return int((rows if rows.any() else present).argmax())
+
+    def placed(self, row: int) -> Message:
+        """Return the text of one value and its place."""
+        return Message("{value!r:.60} in {place}", value=self.text(row), row=row)
 
     def text(self, row: int) -> str:
         """Return the text of one value."""
@@ -191,26 +243,25 @@ def read_column(
     column: Any,
     how: TextFormat = DEFAULT_FORMAT,
     as_labels: bool | None = None,
-    start: int = 0,
 ) -> ReadColumn:
     """Read one column of a `pyarrow.Table`; texts that are all numbers or all dates become these.
 
     as_labels: whether texts, integers and so on are labels; by default only those of categories
-    (dictionaries). start: number of rows before this block of rows, for messages.
+    (dictionaries).
     """
     pa = arrow()
     if is_dictionary(column.type):
         text = is_text(column.type.value_type)  # Arrow takes no string views
         kind = pa.large_string() if text else column.type.value_type
         parts = [each.dictionary.cast(kind).take(each.indices) for each in column.chunks]
-        return read_column(name, pa.chunked_array(parts, kind), how, as_labels is not False, start)
+        return read_column(name, pa.chunked_array(parts, kind), how, as_labels is not False)
     kind, types = column.type, pa.types
     if types.is_null(kind):
         return ReadColumn("", np.full(len(column), -1))
     if types.is_boolean(kind) or (as_labels and types.is_integer(kind)):
-        return _labels(column.cast(pa.string()))
+        return _labels(column.cast(pa.string()), how)
     if is_text(kind):
-        read = _read_texts(name, column.cast(pa.large_string()), how, bool(as_labels), start)
+        read = _read_texts(name, column.cast(pa.large_string()), how, bool(as_labels))
     elif types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
         read = ReadColumn("f", column.cast(pa.float64(), safe=False).to_numpy())
     elif types.is_date(kind) or types.is_timestamp(kind):
@@ -224,9 +275,9 @@ def read_column(
         raise DataError(f"column {name!r} is of type {kind}; {said}")
     if read.kind == "f" and (infinite := np.isinf(read.data)).any():
         said = "column {name!r} has a number that is not finite, in {place}; numbers must be finite"
-        raise DataError(Message(said + " or missing", name=name, row=start + infinite.argmax()))
+        raise DataError(Message(said + " or missing", name=name, row=infinite.argmax()))
     numeric = as_labels and read.kind in ("f", "M")
-    return _labels(pa.array(texts(read.data), pa.string())) if numeric else read
+    return _labels(pa.array(texts(read.data), pa.string()), how) if numeric else read
 
 
 def is_text(kind: Any) -> bool:
@@ -240,29 +291,29 @@ def is_dictionary(kind: Any) -> bool:
     return bool(arrow().types.is_dictionary(kind))
 
 
-def _labels(column: Any) -> ReadColumn:
+def _labels(column: Any, how: TextFormat = DEFAULT_FORMAT) -> ReadColumn:
     """Return texts as labels."""
     whole = column.combine_chunks() if hasattr(column, "chunks") else column
     encoded = whole.dictionary_encode()
     labels = tuple(encoded.dictionary.to_pylist())
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    return ReadColumn("O" if labels else "", codes, labels)
+    return ReadColumn("O" if labels else "", codes, labels, how)
 
 
-def _read_texts(name: str, column: Any, how: TextFormat, as_labels: bool, start: int) -> ReadColumn:
+def _read_texts(name: str, column: Any, how: TextFormat, as_labels: bool) -> ReadColumn:
     pa = arrow()
     pc = pa.compute
     column = pc.utf8_trim_whitespace(column)
     gaps = pc.is_in(column, value_set=pa.array([*_GAPS, *how.na], column.type))
     column = pc.if_else(gaps, pa.scalar(None, column.type), column)
     if as_labels or column.null_count == len(column):
-        return _labels(column)
+        return _labels(column, how)
     numbers = None
     if how.decimal in (None, ".") and how.thousands is how.date_format is None:
         with suppress(pa.ArrowInvalid):  # the fast path, for most columns of numbers
             numbers = column.cast(pa.float64()).to_numpy()
     if numbers is None:
-        read = _labels(column)
+        read = _labels(column, how)
         dates = _dates(read.labels, how.date_format, None)
         if dates is not None:
             return ReadColumn("M", np.append(dates, np.datetime64("NaT"))[read.data])
@@ -270,9 +321,9 @@ def _read_texts(name: str, column: Any, how: TextFormat, as_labels: bool, start:
         numbers = None if values is None else np.append(values, np.nan)[read.data]
     if numbers is not None:
         row = pc.index(pc.match_substring_regex(column, _CODE), True).as_py()
-        code = None if row < 0 else (column[row].as_py(), start + row)
+        code = None if row < 0 else (column[row].as_py(), row)
         return ReadColumn("f", numbers, code=code)
-    weights = np.bincount(read.data[~read.gaps], minlength=len(read.labels))
+    weights = read.counts
     if 2 * weights @ [any(map(str.isdigit, label)) for label in read.labels] <= weights.sum():
         return read
     unsigned, sign = _without_signs(read.labels)
@@ -288,7 +339,7 @@ def _read_texts(name: str, column: Any, how: TextFormat, as_labels: bool, start:
         "{remedies}",
         name=name,
         first=read.text(row),
-        row=start + row,
+        row=row,
         remedies=joined(" or ", remedies),
     )
     return replace(read, doubtful=doubtful)
@@ -310,11 +361,6 @@ def is_number(text: str, how: TextFormat = DEFAULT_FORMAT) -> bool:
 def is_date(text: str, how: TextFormat = DEFAULT_FORMAT) -> bool:
     """Whether a text is a date, with or without a time, in ISO 8601 or in the given format."""
     return _dates([text], how.date_format, None) is not None
-
-
-def like_numbers(cells: Sequence[str], how: TextFormat) -> list[bool]:
-    """Return which texts are numbers, with or without a currency or percent sign."""
-    return [is_number(cell, how) for cell in _without_signs(cells)[0]]
 
 
 def _numbers(cells: Sequence[str], how: TextFormat) -> np.ndarray | None:

@@ -1,32 +1,30 @@
 """Data in a folder of Parquet files, which the workers of a Dask cluster read and encode.
 
-The encoder is fitted to facts that the workers collect from their files, and is the same as if all
-files were one table. This process holds the target and the groups; the features stay on the
-workers, in blocks of one or several files.
+Each worker fits the encoder to some columns of all files, as if these were one table. This process
+holds the target and the groups; the features stay on the workers, in blocks of one or several
+files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
 
-from steinpath._support.cells import read_column
 from steinpath._support.progress import begin
 from steinpath.app.tables import FileTable, ParquetFolder, placed
 from steinpath.app.tables.table import import_arrow
 from steinpath.app.target import Roles, check_roles, read_roles
 from steinpath.cluster._calls import WorkerLost, worker_lost
 from steinpath.cluster._design import DistributedDesign, fits, make_design
-from steinpath.estimators._columns import MIXED, Facts, add_facts, middle_of
-from steinpath.estimators._encoder import MOST_SUMMARIES, TableEncoder
+from steinpath.estimators._columns import ColumnFit
+from steinpath.estimators._encoder import TableEncoder
 
-# Columns whose medians are computed together, from all their rows.
-_COLUMNS_AT_ONCE = 8
+# Numbers that a worker reads at a time to fit the encoder: at least one column of all files.
+_NUMBERS_AT_ONCE = 2**24
 
 
 def encode_folder(
@@ -45,8 +43,7 @@ def encode_folder(
     check_roles(folder.names, target, group, None, *named)
     used = [target] if group is None else [target, group]
     files = _Files(folder, client)
-    columns = files.columns(used, "reading the target")
-    table = FileTable(columns, folder.format, where=folder.place)
+    table = FileTable(files.columns(used), folder.format, where=folder.place)
     with placed(table.place):
         roles = read_roles(table, target, group, None, task, encoder.missing == "impute")
     if roles.rows is not None:
@@ -54,7 +51,8 @@ def encode_folder(
         table = table.take(roles.rows)
     names = [name for name in folder.names if name not in used]
     with placed(table.place):
-        encoder.fit_facts(names, files.facts(names, encoder))
+        encoder.check_names(names)
+        encoder.fit_columns([*files.column_fits(names, encoder)])
         return files.design(encoder), roles, table.place
 
 
@@ -68,47 +66,40 @@ class _Files:
     def file(self, k: int) -> _File:
         """Return the rows of one file."""
         start = self.folder.starts[k]
-        own = self.kept[start : start + self.folder.rows[k]]
-        return _File(self.folder, k, int(self.kept[:start].sum()), own)
+        return _File(self.folder, k, self.kept[start : start + self.folder.rows[k]])
 
-    def of_each(self, function: Callable[..., Any], *args: Any, doing: str) -> Iterator[Any]:
-        """Call a function with each file that has rows on some worker; yield results in order."""
+    def results(
+        self, function: Callable[..., Any], calls: Mapping[str, tuple[Any, ...]]
+    ) -> Iterator[Any]:
+        """Call a function on the workers, by what the calls read; yield the results in order."""
         from distributed import KilledWorker
 
-        files = [self.file(k) for k in range(len(self.folder.files))]
-        files = [file for file in files if file.kept.any()]
         submit = partial(self.client.submit, function, pure=False)
-        futures = [submit(file, *args) for file in reversed(files)]
-        for file in files:
-            name = self.folder.files[file.k].name
-            begin(f"{doing} of {name}", 0)
+        futures = [submit(*args) for args in reversed([*calls.values()])]
+        for what in calls:
+            begin(f"reading {what}", 0)
             try:
                 result = futures.pop().result()  # popped, so that its memory is released
-            except KilledWorker:
-                raise WorkerLost(worker_lost(name, "repeatedly")) from None
+            except (KilledWorker, CancelledError):
+                raise WorkerLost(worker_lost(what, "repeatedly")) from None
             yield result
 
-    def facts(self, names: Sequence[str], encoder: TableEncoder) -> dict[str, Facts]:
-        """Return the facts about columns, including the middle values of numbers."""
-        read = partial(self.of_each, _facts_of_file, doing="reading the columns")
-        found = _added(read(names, encoder))
-        if mixed := [name for name, facts in found.items() if facts.kind == MIXED]:
-            # texts that are all numbers in some files, but not in others; not so if categories
-            plain = clone(encoder).set_params(categories=(), drop=())
-            found |= _added(read(mixed, plain, mixed))
-        # other columns are neither imputed nor summarised
-        few = names if encoder.missing == "impute" else names[:MOST_SUMMARIES]
-        few = [name for name in few if found[name].low is not None and found[name].middle is None]
-        for start in range(0, len(few), _COLUMNS_AT_ONCE):
-            table = self.columns(few[start : start + _COLUMNS_AT_ONCE], "computing medians")
-            for name in table.column_names:
-                own = read_column(name, table.column(name), self.folder.format)
-                found[name] = replace(found[name], middle=middle_of(own.data[~own.gaps]))
-        return found
+    def columns(self, names: Sequence[str]) -> Any:
+        """Return some columns of all files, each read by some worker."""
+        files = enumerate(self.folder.files)
+        calls = {f"the target of {file.name}": ([self.file(k)], names) for k, file in files}
+        return import_arrow().concat_tables(self.results(_columns, calls))
 
-    def columns(self, names: Sequence[str], doing: str) -> Any:
-        """Return some columns of all files."""
-        return import_arrow().concat_tables(self.of_each(_columns_of_file, names, doing=doing))
+    def column_fits(self, names: Sequence[str], encoder: TableEncoder) -> Iterator[ColumnFit]:
+        """Yield how each column becomes features; a worker reads a few columns of all files."""
+        files = [self.file(k) for k in range(len(self.folder.files))]
+        # not with each call, since they have an entry for each row
+        [sent] = self.client.scatter([files], broadcast=True, hash=False)
+        step = max(1, _NUMBERS_AT_ONCE // len(self.kept))
+        parts = [names[start : start + step] for start in range(0, len(names), step)]
+        calls = {f"columns from {part[0]!r}": (sent, encoder, names[0], part) for part in parts}
+        for some in self.results(_column_fits, calls):
+            yield from some
 
     def design(self, encoder: TableEncoder, which: np.ndarray | None = None) -> DistributedDesign:
         """Return features, in memory if there is room on the workers and else in files."""
@@ -135,40 +126,31 @@ def _blocks(rows: Sequence[int], count: int) -> list[list[int]]:
 
 
 class _File(NamedTuple):
-    """The rows of a file that are kept, for workers, and the number of such rows before it."""
+    """A file and which of its rows are kept, for workers."""
 
     folder: ParquetFolder
     k: int
-    start: int
     kept: np.ndarray
 
-    def batches(self, names: Collection[str]) -> Iterator[tuple[int, np.ndarray, Any]]:
-        """Yield batches of some columns, after the number of rows before and their numbers."""
-        start, first, before = self.start, 0, self.folder.starts[self.k]
+    def batches(self, names: Collection[str]) -> Iterator[Any]:
+        """Yield batches of some columns, which may have no rows."""
+        first = 0
         for batch in self.folder.batches(self.k, names):
-            kept = first + np.flatnonzero(self.kept[first : first + batch.num_rows])
-            if len(kept):
-                yield start, before + kept, batch.take(kept - first)
-            start, first = start + len(kept), first + batch.num_rows
+            yield batch.filter(self.kept[first : first + batch.num_rows])
+            first += batch.num_rows
 
 
-def _columns_of_file(file: _File, names: Sequence[str]) -> Any:
-    return import_arrow().concat_tables(batch.select(names) for *_, batch in file.batches(names))
+def _columns(files: Sequence[_File], names: Sequence[str]) -> Any:
+    """Return some columns of some files."""
+    parts = [batch.select(names) for file in files for batch in file.batches(names)]
+    return import_arrow().concat_tables(parts)
 
 
-def _facts_of_file(
-    file: _File, names: Sequence[str], encoder: TableEncoder, as_text: Collection[str] = ()
-) -> dict[str, Facts]:
-    batches = file.batches(names)
-    return _added(encoder.facts(batch, start, as_text, rows) for start, rows, batch in batches)
-
-
-def _added(parts: Iterable[dict[str, Facts]]) -> dict[str, Facts]:
-    """Return the facts about all parts."""
-    found: dict[str, Facts] = {}
-    for part in parts:
-        add_facts(found, part)
-    return found
+def _column_fits(
+    files: Sequence[_File], encoder: TableEncoder, first: str, names: Sequence[str]
+) -> list[ColumnFit]:
+    rows = np.flatnonzero(np.concatenate([file.kept for file in files]))
+    return [fit for fit, _ in encoder.column_fits(_columns(files, names), first, rows)]
 
 
 def _pieces(
@@ -177,7 +159,7 @@ def _pieces(
     """Yield the features of a block in batches of rows, without remarks about rare levels."""
     names = [column.name for column in encoder.columns_]
     for file in files:
-        for *_, batch in file.batches(names):
+        for batch in file.batches(names):
             yield encoder.encode(batch)[0][:, which]
 
 

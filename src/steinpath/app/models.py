@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
 from functools import partial
@@ -20,6 +20,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from steinpath._support.arrays import is_foreign, to_numpy
+from steinpath._support.entries import checked, entries, require
 from steinpath._support.files import write_text
 from steinpath._support.messages import DataError
 from steinpath.app.tables import FileFormat
@@ -67,7 +68,6 @@ MOST_BYTES = 2**28
 # million characters), and all their coefficients in memory (a quarter of a gigabyte).
 _MOST_RESIDUALS, _MOST_NONZEROS, _MOST_COEFFICIENTS = 2000, 10**6, 2**25
 _LINEAR = ("intercept", "index", "coef")
-_WORDS = {float: "number", int: "nonnegative integer", str: "string", list: "list", dict: "mapping"}
 REGISTRIES: dict[str, Any] = {"loss": LOSSES, "penalty": PENALTIES}
 
 
@@ -424,36 +424,6 @@ def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         counts = Counter(name for name, _ in pairs)
         raise DataError(f"it has {counts.most_common(1)[0][0]!r:.60} more than once")
     return found
-
-
-def require(right: Any, name: str, value: Any, said: str = "is not valid") -> None:
-    """Refuse an entry of the file that is not right."""
-    if not right:
-        raise DataError(f"its {name!r:.60} {said}: {value!r:.60}")
-
-
-def checked(kind: Any, name: str, value: Any) -> Any:
-    """Return an entry of a type, or a list of them: ``(type, count)``, or None for any count."""
-    if isinstance(kind, tuple):
-        right = kind[1] in (None, len(checked(list, name, value)))
-        require(right, name, value, "has too many or too few entries")
-        return [checked(kind[0], name, item) for item in value]
-    right = type(value) is kind or (kind is float and type(value) is int)
-    if right and kind is float:  # finite, also as an integer of a thousand digits
-        right = abs(value) <= 1e300
-    elif right and kind is int:
-        right = 0 <= value < 2**63
-    elif right and kind is str:  # without halves of characters
-        right = value.encode(errors="ignore").decode() == value
-    require(right, name, value, f"is not a {_WORDS[kind]}")
-    return float(value) if kind is float else value
-
-
-def entries(name: str, found: Any, keys: Sequence[str]) -> dict[str, Any]:
-    """Return a mapping of the file, which must have these keys and no others."""
-    right = isinstance(found, dict) and set(found) == set(keys)
-    require(right, name, found, f"must have {', '.join(map(repr, keys))} and nothing else")
-    return found  # type: ignore[no-any-return]
 
 
 def to_plain(value: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.model_selection import TimeSeriesSplit
 
 from steinpath._support import cells
-from steinpath._support.cells import ReadColumn, read_column, texts
+from steinpath._support.cells import ReadColumn, texts
 from steinpath._support.messages import (
     DataError,
     Message,
@@ -22,9 +22,7 @@ from steinpath._support.messages import (
 )
 from steinpath.app import TASKS
 from steinpath.app.tables import FileTable
-from steinpath.app.tables.table import plain
-from steinpath.estimators._columns import Facts, describe, facts_of, remarks_about
-from steinpath.estimators._encoder import ColumnSummary, first_other
+from steinpath.estimators._columns import ColumnSummary, describe, remark_signs
 
 _NUMBERS, _CLASSES = TASKS
 # More classes than this are labels of single rows rather than classes; rows that each class needs,
@@ -75,12 +73,12 @@ def read_roles(
     By default, texts, and numbers with exactly two distinct values, are classes. With `impute`,
     rows without a target are dropped; otherwise they are refused.
     """
-    read = read_column(target, plain(table.frame.column(target)), table.format)
+    read = table.read(target, as_labels=False)
     chosen = _task(table, target, read, task)
-    y, notes, signs = read.data, list[str](), {target: Facts(sign=read.sign)}
+    y, notes, signs = read.data, list[str](), {target: read.sign}
     if chosen == _CLASSES:
-        y = _classes(table, target, read)
-        read = read_column(target, table.frame.column(target), table.format, as_labels=True)
+        y = _classes(target, read)
+        read = table.read(target, as_labels=True)
     elif task is None:
         distinct = np.unique(y[~read.gaps])
         few = len(distinct) <= min(_FEW_NUMBERS, (~read.gaps).sum() / 10)
@@ -89,34 +87,33 @@ def read_roles(
             said += "if they are classes, use {remedy}"
             remedy, count = Remedy("task", _CLASSES), len(distinct)
             notes.append(Message(said, name=target, count=count, remedy=remedy))
-    facts = facts_of(target, read, table.format, chosen == _CLASSES)
-    summaries = {target: ColumnSummary(target, "target", describe(facts), facts.gaps, 0)}
-    kept, last = np.flatnonzero(~read.gaps), facts.count - 1
-    if facts.gaps and not impute:
-        gap, remedy = facts.first_gap or 0, Remedy("missing", "impute")
+    missing, kept, last = int(read.gaps.sum()), np.flatnonzero(~read.gaps), len(read.data) - 1
+    summaries = {target: ColumnSummary(target, "target", describe(read), missing, 0)}
+    if missing and not impute:
+        gap, remedy = int(read.gaps.argmax()), Remedy("missing", "impute")
         use = Message("use {remedy} to drop rows without a target", remedy=remedy)
-        refuse_gaps({target: (facts.gaps, gap)}, use, last if gap == last else None)
-    elif facts.gaps:
-        were = "was" if facts.gaps == 1 else "were"
-        notes.append(f"{counted(facts.gaps, 'row')} without a target {were} dropped")
+        refuse_gaps({target: (missing, gap)}, use, last if gap == last else None)
+    elif missing:
+        were = "was" if missing == 1 else "were"
+        notes.append(f"{counted(missing, 'row')} without a target {were} dropped")
     groups = times = None
     if group is not None:
         groups, detail = _groups(table, group, kept)
         summaries[group] = ColumnSummary(group, "group", detail, 0, 0)
         notes.append(f"rows with the same {group!r:.60} are held out together ({detail})")
-    rows = kept if facts.gaps else None
+    rows = kept if missing else None
     if time is not None:
-        read = read_column(time, plain(table.frame.column(time)), table.format)
-        times = _times(table, time, read, kept)
+        read = table.read(time, as_labels=False)
+        times = _times(time, read, kept)
         order = np.argsort(times, kind="stable")
         times, rows = times[order], kept[order]
         groups = None if groups is None else groups[order]
-        detail = describe(facts_of(time, ReadColumn(read.kind, times), table.format))
+        detail = describe(ReadColumn(read.kind, times))
         summaries[time] = ColumnSummary(time, "time", detail, 0, 0)
         notes.append(f"rows are sorted by {time!r:.60}; later rows are predicted from earlier rows")
-        signs[time] = Facts(sign=read.sign)
+        signs[time] = read.sign
     y = y if rows is None else y[rows]
-    removed = as_notes(remarks_about(signs))
+    removed = as_notes(remark_signs(name, sign) for name, sign in signs.items() if sign)
     return Roles(y, chosen, rows, groups, times, summaries, (*removed, *notes))
 
 
@@ -133,18 +130,18 @@ def _task(table: FileTable, name: str, read: ReadColumn, task: str | None) -> st
         read.refuse_doubtful(Remedy("task", _CLASSES))
     if task is None and read.kind == "O":
         # numbers with a few other cells are not classes
-        others = ~np.array(cells.like_numbers(read.labels, table.format))[present]
-        task = TASKS[not 0 < 2 * others.sum() < len(present)]
+        others = read.counts @ read.others
+        task = TASKS[not 0 < 2 * others < len(present)]
     elif task is None:
         task = TASKS[read.kind == "f" and distinct == 2]
     if task == _NUMBERS and read.kind != "f":
         said = "the target {name!r} must hold numbers, but has {other}; for classes, use {remedy}"
-        other, remedy = first_other(read, "number", table.format), Remedy("task", _CLASSES)
+        other, remedy = read.placed(read.first_other("number")), Remedy("task", _CLASSES)
         raise DataError(Message(said, name=name, other=other, remedy=remedy))
     return task
 
 
-def _classes(table: FileTable, name: str, read: ReadColumn) -> np.ndarray:
+def _classes(name: str, read: ReadColumn) -> np.ndarray:
     """Return the class of each row, as numbers if all are; refuse too many and rare classes."""
     numeric, values = read.kind == "f", texts(read.values)
     counts = Counter(values[~read.gaps].tolist())
@@ -152,7 +149,7 @@ def _classes(table: FileTable, name: str, read: ReadColumn) -> np.ndarray:
         said = f"the target {{name!r}} has {len(counts)} distinct values, but at most "
         said += f"{_MOST_CLASSES} classes are supported: merge rare classes or, for regression, "
         said += "use {remedy}" if numeric else "correct {other}"
-        other, remedy = first_other(read, "number", table.format), Remedy("task", _NUMBERS)
+        other, remedy = read.placed(read.first_other("number")), Remedy("task", _NUMBERS)
         raise DataError(Message(said, name=name, other=other, remedy=remedy))
     if rare := [label for label, count in counts.items() if count < _FEWEST]:
         more = f" ({len(rare)} classes in all)" if len(rare) > 1 else ""
@@ -174,7 +171,7 @@ def _complete(name: str, read: ReadColumn, kept: np.ndarray, advice: str) -> np.
 
 def _groups(table: FileTable, name: str, kept: np.ndarray) -> tuple[np.ndarray, str]:
     """Return the number of the group of each row, and a description such as "40 groups of 3"."""
-    read = read_column(name, table.frame.column(name), table.format, as_labels=True)
+    read = table.read(name, as_labels=True)
     advice = "every row needs a group; give each ungrouped row its own label"
     values = texts(_complete(name, read, kept, advice))
     labels, groups, sizes = np.unique(values, return_inverse=True, return_counts=True)
@@ -186,14 +183,14 @@ def _groups(table: FileTable, name: str, kept: np.ndarray) -> tuple[np.ndarray, 
     return groups, f"{len(labels)} groups of {size}"
 
 
-def _times(table: FileTable, name: str, read: ReadColumn, kept: np.ndarray) -> np.ndarray:
+def _times(name: str, read: ReadColumn, kept: np.ndarray) -> np.ndarray:
     """Return the time of each row that is kept; refuse texts and missing times."""
     read.refuse_doubtful()
     if read.kind == "O":
         formats = cells.date_formats(read.labels)
         said = "the time {name!r} must hold numbers or dates such as 2023-05-16, but has {other}"
         said += "; use {formats}" * bool(formats)
-        other, use = first_other(read, "date", table.format), cells.suggest_date_format(formats)
+        other, use = read.placed(read.first_other("date")), cells.suggest_date_format(formats)
         raise DataError(Message(said, name=name, other=other, formats=use))
     advice = "every row needs a time: fill it in, or remove these rows"
     return _complete(name, read, kept, advice)

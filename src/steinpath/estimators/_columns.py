@@ -1,23 +1,20 @@
-"""One column of a table: facts that add up over blocks of rows, and the features it becomes."""
+"""One column of a table, and the features it becomes."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Iterable
 from heapq import nsmallest
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from steinpath._support import cells
-from steinpath._support.cells import ReadColumn, TextFormat, usual
+from steinpath._support.cells import ReadColumn, usual
+from steinpath._support.entries import checked, entries, require
 from steinpath._support.messages import (
     MOST_LISTED,
     MOST_NAMES,
-    DataError,
     Message,
     Remark,
     Remedy,
@@ -28,19 +25,14 @@ from steinpath._support.messages import (
 
 #: The level that stands for all rare levels.
 OTHER = "(other)"
-#: Kind of facts about blocks of several types, whose texts have to be kept as they are.
-MIXED = "?"
 # Levels of a category with a feature of their own, at most; and the rows that each needs, since the
 # coefficient of a level with one or two rows is mostly noise.
 _MOST_LEVELS, _LEAST_COUNT = 50, 3
-# Distinct levels that are counted over several blocks, and numbers whose uniqueness is checked.
-_MOST_COUNTED = _MOST_CHECKED = 1_000_000
 # A number with a unit, or with quotation marks around it.
 _AROUND_NUMBER = re.compile(r"[^\w.,-]{0,3}[+-]?\d[\d.,]*\D{0,10}")
 # Names of identifiers; and of a first column without a name, here and in pandas.
 _IDENTIFIER = re.compile(r"(?i:id|.*[_ -]id|id[_ -].*|index|key|uuid|no\.)|.*[a-z]I[dD]")
 _UNNAMED = ("column 1", "Unnamed: 0")
-_KINDS = ("number", "date", "binary", "category")
 # What is said of one column, after its name, and of several. Keys say in short why one is dropped.
 _SENTENCES = {
     "no values": ("has no values and was dropped", "have no values and were dropped"),
@@ -81,136 +73,36 @@ _SENTENCES = {
         "have values that the model does not know",
     ),
 }
-_EPOCH, _DAY = np.datetime64("1970-01-01", "us"), np.timedelta64(1, "D")
 
 
-@dataclass(frozen=True, eq=False)
-class Facts:
-    """Facts about a column. The facts of consecutive blocks of rows add up."""
+class ColumnSummary(NamedTuple):
+    """A column and how it is used.
 
-    kind: str = ""  # as in `ReadColumn`, or MIXED
-    count: int = 0
-    gaps: int = 0
-    first_gap: int | None = None  # row of the first missing value
-    low: Any = None
-    high: Any = None
-    total: float = 0.0
-    middle: float | None = None  # the median, which does not add up: the caller computes it
-    sign: str = ""
-    negative: str = ""
-    code: tuple[str, int] | None = None
-    levels: Counter[str] = field(default_factory=Counter)
-    others: int = 0  # texts that are no numbers; below, the first one and a few distinct ones
-    first_other: tuple[str, int] | None = None
-    other_texts: frozenset[str] = frozenset()
-    formats: frozenset[str] = frozenset()  # common formats of dates that all texts have
-    # whether all numbers are whole; if so, their difference from the number of the row, if it is
-    # always the same, and the first million if the column has the name of an identifier
-    whole: bool = False
-    offset: float | None = None
-    numbers: np.ndarray | None = None
-
-    @property
-    def present(self) -> int:
-        """Number of values that are not missing."""
-        return self.count - self.gaps
-
-    @property
-    def nearly_numbers(self) -> bool:
-        """Whether most texts are numbers, and a few are not."""
-        return not self.formats and 0 < 2 * self.others < self.present
-
-    def __add__(self, later: Facts) -> Facts:
-        if not (self.count and later.count):
-            return self if self.count else later
-        merged = dict[str, Any]()
-        for name in ("count", "gaps", "total", "levels", "others"):
-            merged[name] = getattr(self, name) + getattr(later, name)
-        for name in ("kind", "first_gap", "sign", "negative", "code", "first_other"):
-            value = getattr(self, name)
-            merged[name] = getattr(later, name) if value in (None, "") else value
-        if not (self.present and later.present):
-            some = {name: merged[name] for name in ("count", "gaps", "first_gap")}
-            return replace(self if self.present else later, **some, offset=None)
-        if self.kind != later.kind or not comparable(self.sign, later.sign):
-            return Facts(MIXED, merged["count"])
-        if self.low is not None:
-            merged["low"], merged["high"] = min(self.low, later.low), max(self.high, later.high)
-        merged["whole"] = self.whole and later.whole
-        merged["offset"] = self.offset if self.offset == later.offset else None
-        if self.numbers is not None and later.numbers is not None:
-            merged["numbers"] = np.concatenate([self.numbers, later.numbers])[:_MOST_CHECKED]
-        merged["other_texts"] = _few(self.other_texts | later.other_texts)
-        return Facts(**merged, formats=self.formats & later.formats)
-
-
-def _few(texts: Collection[str]) -> frozenset[str]:
-    """Return the first texts in alphabetical order, one more than a message lists."""
-    return frozenset(nsmallest(MOST_NAMES + 1, texts))
-
-
-def facts_of(
-    name: str,
-    read: ReadColumn,
-    how: TextFormat,
-    category: bool = False,
-    start: int = 0,
-    rows: np.ndarray | None = None,
-) -> Facts:
-    """Return the facts about a column; refuse numbers in a format that has to be stated.
-
-    rows: numbers of the rows, if some are left out or they are in another order
+    kind: "number", "date", "binary", "category" or "dropped"; detail: summary of its values, or why
+    it is dropped; missing, features: number of its missing values and of its features.
     """
-    if not category:
-        read.refuse_doubtful(Remedy("categories", name))
-    gaps, missing = read.gaps, int(read.gaps.sum())
-    first_gap = start + int(gaps.argmax()) if missing else None
-    facts = partial(Facts, read.kind, len(gaps), missing, first_gap)
-    if missing == len(gaps):
-        return Facts("", len(gaps), missing, first_gap)
-    present = read.data[~gaps] if missing else read.data
-    if read.kind == "O":
-        counts, levels = np.bincount(present, minlength=len(read.labels)), Counter[str]()
-        for label, count in zip(read.labels, counts.tolist(), strict=True):
-            levels[usual(label)] += count
-        if category:
-            return facts(levels=levels)
-        other = ~np.array(cells.like_numbers(read.labels, how))
-        row = int(np.append(other, False)[read.data].argmax())
-        return facts(
-            levels=levels,
-            others=int(counts @ other),
-            first_other=(read.labels[read.data[row]], start + row) if other.any() else None,
-            other_texts=_few({read.labels[k] for k in np.flatnonzero(other)}),
-            formats=cells.date_formats(read.labels),
-        )
-    low, high, middle = present.min(), present.max(), middle_of(present)
-    if read.kind == "M":
-        return facts(low=low, high=high, middle=middle)
-    whole = not np.any(present % 1)
-    rows = start + np.arange(len(gaps)) if rows is None else rows
-    with np.errstate(over="ignore", invalid="ignore"):  # sums of large numbers
-        total = float(present.sum())
-    is_constant = whole and not missing and np.all(present - rows == present[0] - rows[0])
-    named = whole and _named_identifier(name)
-    return facts(
-        *(low, high, total, middle, read.sign, read.negative, read.code),
-        whole=whole,
-        offset=float(present[0] - rows[0]) if is_constant else None,
-        numbers=present[:_MOST_CHECKED] if named else None,
-    )
+
+    name: str
+    kind: str
+    detail: str
+    missing: int
+    features: int
 
 
-def add_facts(known: dict[str, Facts], later: Mapping[str, Facts]) -> None:
-    """Add the facts about later rows to those of each column; refuse too many levels."""
-    for name, facts in later.items():
-        known[name] = known[name] + facts if name in known else facts
-        if len(known[name].levels) > _MOST_COUNTED:
-            said = (
-                "column {name!r} has more than {most:,} distinct strings; use {remedy} to drop it"
-            )
-            remedy = Remedy("drop", name)
-            raise DataError(Message(said, name=name, most=_MOST_COUNTED, remedy=remedy))
+class ColumnFit(NamedTuple):
+    """How a column becomes features, or why it is dropped, and what is said of it.
+
+    rows, first_gap: number of rows, and the first without a value; doubt: a remark about values
+    that may be misjudged; spoilt: a few texts that keep it from being a column of numbers.
+    """
+
+    column: Column | Remark
+    summary: ColumnSummary
+    rows: int
+    first_gap: int
+    negative: str = ""
+    doubt: Remark | None = None
+    spoilt: frozenset[str] = frozenset()
 
 
 def comparable(sign: str, other: str) -> bool:
@@ -218,35 +110,20 @@ def comparable(sign: str, other: str) -> bool:
     return sign == other if sign and other else "%" not in (sign, other)
 
 
-def as_numbers(values: np.ndarray) -> np.ndarray:
-    """Return numbers unchanged, and dates as days since 1970."""
-    return np.asarray((values - _EPOCH) / _DAY) if values.dtype.kind == "M" else values
-
-
-def middle_of(present: np.ndarray) -> float:
-    """Return the median of numbers or dates without missing values."""
-    ranks = [(len(present) - 1) // 2, len(present) // 2]
-    low, high = np.partition(as_numbers(present), ranks)[ranks]
-    return float(low / 2 + high / 2)  # the sum of the largest floats would be infinite
-
-
-def _sorted_levels(facts: Facts) -> dict[str, int]:
-    """Return the counts of levels, most frequent first, ties in alphabetical order."""
-    return dict(sorted(facts.levels.items(), key=lambda one: (-one[1], one[0])))
-
-
-def describe(facts: Facts) -> str:
+def describe(read: ReadColumn) -> str:
     """Summarise a column that has values."""
-    if facts.kind == "O":
-        counts = _sorted_levels(facts)
+    if read.kind == "O":
+        counts = read.levels
         listed = [f"{level:.30} ({count})" for level, count in list(counts.items())[:MOST_LISTED]]
         return ", ".join(listed + [f"… {len(counts)} levels"] * (len(counts) > len(listed)))
-    if facts.kind == "M":
-        first, last = np.datetime_as_string(np.array([facts.low, facts.high]), "D")
+    present = read.present
+    low, high = present.min(), present.max()
+    if read.kind == "M":
+        first, last = np.datetime_as_string(np.array([low, high]), "D")
         return f"from {first} to {last}"
-    low, high, mean = map(short, (facts.low, facts.high, facts.total / facts.present))
-    middle = "" if facts.middle is None else f", median {short(facts.middle)}"
-    return f"from {low} to {high}, mean {mean}{middle}"
+    with np.errstate(over="ignore", invalid="ignore"):  # sums of large numbers
+        low, high, mean, middle = map(short, (low, high, present.mean(), read.middle))
+    return f"from {low} to {high}, mean {mean}, median {middle}"
 
 
 class Column(NamedTuple):
@@ -292,7 +169,7 @@ class Column(NamedTuple):
             out[:, -1] = gaps
             out = out[:, :-1]
         if self.holds_numbers:
-            numbers = as_numbers(read.data) if read.kind else np.full(len(gaps), np.nan)
+            numbers = read.numbers if read.kind else np.full(len(gaps), np.nan)
             out[:, 0] = np.where(gaps, np.nan if self.fill is None else self.fill, numbers)
             return np.zeros(0, bool)
         code: dict[Any, int] = {level: k for k, level in enumerate(self.levels)}
@@ -308,90 +185,103 @@ class Column(NamedTuple):
 
 def column_from_json(entry: Any) -> Column:
     """Return a column from the data of a model file; refuse what is not valid."""
-    old = {"name", "kind", "levels", "fill"}  # of version 0.1.0
-    known = isinstance(entry, dict) and set(entry) in (old, {*Column._fields})
-    require(known, "a column", f"have {str(Column._fields)[1:-1]} and nothing else", entry)
-    given = {"sign": None, "indicator": False} | entry
+    # without the first two in version 0.1.0, where "binary" had another name
+    given = {"sign": None, "indicator": False} | checked(dict, "columns", entry)
+    given = entries("columns", given, Column._fields)
     name, kind, levels, fill, sign, indicator = (given[field] for field in Column._fields)
-    require_text("the name of a column", name)
-    where, kind = f"column {name!r}", "binary" if kind == "yes or no" else kind
-    require(kind in _KINDS, where, f"be one of {str(_KINDS)[1:-1]}", kind)
-    require(isinstance(levels, list), f"the levels of {where}", "be a list", levels)
-    for level in levels:
-        require_text(f"a level of {where}", level)
+    of, kind = f"of {name!r:.60}", "binary" if kind == "yes or no" else kind
+    require(checked(str, "name", name).strip(), "name", name, "is blank")
+    levels = checked((str, None), "levels", levels)
+    require(all(map(str.strip, levels)), "levels", levels, f"{of} have a blank one")
     most = _MOST_LEVELS + 1
-    wanted, right = {
-        "binary": ("two levels in alphabetical order", len(levels) == 2 and levels[0] < levels[1]),
-        "category": (
-            f"2 to {most} distinct levels, with {OTHER!r} last",
-            2 <= len(levels) == len(set(levels)) <= most and OTHER not in levels[:-1],
-        ),
-    }.get(kind, ("no levels", not levels))
-    require(right, f"{where} is of kind {kind!r} and", f"have {wanted}", tuple(levels))
-    wanted, right = "one of its levels", fill in levels
-    if not levels:
-        wanted = "a finite number"
-        right = type(fill) in (int, float) and abs(fill) <= 1e300
-        fill = float(fill) if right else fill
-    require(fill is None or right, f"the fill of {where}", f"be {wanted}", fill)
-    require(cells.is_sign(sign), f"the sign of {where}", "be a string such as '%' or '€'", sign)
-    right = isinstance(indicator, bool) and (fill is not None or not indicator)
-    require(right, f"the indicator of {where}", "be false, or true with a fill", indicator)
+    several = 2 <= len(levels) == len(set(levels)) <= most and OTHER not in levels[:-1]
+    pair = len(levels) == 2 and levels[0] < levels[1]
+    right = {"number": not levels, "date": not levels, "binary": pair, "category": several}
+    require(checked(str, "kind", kind) in right, "kind", kind, f"{of} is not valid")
+    require(right[kind], "levels", levels, f"{of} are not those of the kind {kind!r}")
+    if fill is not None and not levels:
+        fill = checked(float, "fill", fill)
+    require(fill is None or not levels or fill in levels, "fill", fill, f"{of} is not a level")
+    require(cells.is_sign(sign), "sign", sign, f"{of} is not one such as '%' or '€'")
+    boolean = isinstance(indicator, bool) and (fill is not None or not indicator)
+    require(boolean, "indicator", indicator, f"{of} is not false, or true with a fill")
     return Column(name, kind, tuple(levels), fill, sign, indicator)
 
 
-def require(right: Any, what: str, wanted: str, value: Any) -> None:
-    """Refuse a value that is not right."""
-    if not right:
-        raise DataError(f"{what} must {wanted}, got {value!r:.60}")
+def fit_column(
+    name: str,
+    read: ReadColumn,
+    impute: bool,
+    category: bool = False,
+    keep: bool = False,
+    first: bool = False,
+    rows: np.ndarray | None = None,
+) -> ColumnFit:
+    """Return how a column becomes features; refuse numbers in a format that has to be stated.
+
+    category, keep: as requested of this column; first: whether it is the first column of the table;
+    rows: numbers of the rows, if some are left out or they are in another order
+    """
+    if not category:
+        read.refuse_doubtful(Remedy("categories", name))
+    gaps = read.gaps
+    missing, present = int(gaps.sum()), int((~gaps).sum())
+    doubt, spoilt = (None, frozenset[str]()) if category else _doubt(name, read)
+    column: Column | Remark
+    if not present:
+        column = remark(name, "no values")
+    elif not (category or keep) and _is_identifier(name, read, first, rows):
+        column = remark(name, "identifier", remedy=Remedy("keep", name))
+    elif len(read.levels) == 1 if read.kind == "O" else read.present.min() == read.present.max():
+        column = remark(name, "constant")
+    elif read.kind == "O":
+        column = _fit_levels(name, read, impute, missing > 0, not category and doubt is None)
+    else:
+        kind, fill = "date" if read.kind == "M" else "number", read.middle if impute else None
+        column = Column(name, kind, fill=fill, sign=read.sign, indicator=impute and missing > 0)
+    about = ("dropped", column.key) if isinstance(column, Remark) else (column.kind, describe(read))
+    count = 0 if isinstance(column, Remark) else len(column.features)
+    summary = ColumnSummary(name, *about, missing, count)
+    return ColumnFit(column, summary, len(gaps), int(gaps.argmax()), read.negative, doubt, spoilt)
 
 
-def require_text(what: str, text: Any) -> None:
-    """Refuse a value that is not a text, or that cannot be written to a file."""
-    require(isinstance(text, str) and text.strip(), what, "be a nonblank string", text)
-    require(text.encode(errors="ignore").decode() == text, what, "be Unicode", text)
+def drop_column(name: str, gaps: np.ndarray) -> ColumnFit:
+    """Return that a column is dropped as requested."""
+    key = "as requested"
+    summary = ColumnSummary(name, "dropped", key, int(gaps.sum()), 0)
+    return ColumnFit(Remark(name, key, "", ""), summary, len(gaps), 0)
 
 
-def _named_identifier(name: str) -> bool:
-    return name in _UNNAMED or _IDENTIFIER.fullmatch(name) is not None
+def _is_identifier(name: str, read: ReadColumn, first: bool, rows: np.ndarray | None) -> bool:
+    """Whether a column has the name of an identifier and unique values, or numbers the rows."""
+    named = name in _UNNAMED or _IDENTIFIER.fullmatch(name) is not None
+    present = read.present
+    if read.kind == "O":
+        return named and max(read.levels.values()) == 1
+    if read.kind == "M" or np.any(present % 1):
+        return False
+    if first if name in _UNNAMED else named and len(np.unique(present)) == len(present):
+        return True
+    rows = np.arange(len(read.data)) if rows is None else np.asarray(rows)
+    return any(np.array_equal(read.data, rows + start) for start in (0, 1))
 
 
-def identifier(name: str, position: int, facts: Facts) -> Remark | None:
-    """Return why a column is dropped if it is an identifier, and None otherwise."""
-    values, is_identifier = facts.numbers, False
-    if facts.kind == "O":
-        is_identifier = _named_identifier(name) and max(facts.levels.values()) == 1
-    elif facts.whole:
-        unique = values is not None and len(np.unique(values)) == len(values)
-        is_identifier = position == 0 if name in _UNNAMED else unique
-        is_identifier = is_identifier or facts.offset in (0, 1)
-    return remark(name, "identifier", remedy=Remedy("keep", name)) if is_identifier else None
-
-
-def fit_column(name: str, facts: Facts, impute: bool) -> Column | Remark:
-    """Return how a column becomes features, or why it is dropped."""
-    if not facts.present:
-        return remark(name, "no values")
-    if len(facts.levels) == 1 if facts.kind == "O" else facts.low == facts.high:
-        return remark(name, "constant")
-    indicator = impute and facts.gaps > 0
-    if facts.kind != "O":
-        kind = "date" if facts.kind == "M" else "number"
-        fill = facts.middle if impute else None
-        return Column(name, kind, fill=fill, sign=facts.sign, indicator=indicator)
-    counts = _sorted_levels(facts)
-    levels = list(counts)
-    most = levels[0] if impute else None
+def _fit_levels(
+    name: str, read: ReadColumn, impute: bool, indicator: bool, perhaps_numbers: bool
+) -> Column | Remark:
+    """Return how a column of labels becomes features, or why it is dropped."""
+    levels = list(read.levels)
+    most, indicator = levels[0] if impute else None, impute and indicator
     if len(levels) == 2:
         return Column(name, "binary", tuple(sorted(levels)), most, indicator=indicator)
-    often = [level for level in levels if counts[level] >= _LEAST_COUNT and level != OTHER]
-    if often := often[:_MOST_LEVELS]:
+    often = [k for k, n in read.levels.items() if n >= _LEAST_COUNT and k != OTHER][:_MOST_LEVELS]
+    if often:
         rest = [OTHER] * (len(often) < len(levels))
         return Column(name, "category", (*often, *rest), most, indicator=indicator)
-    with_units = not facts.formats and facts.present <= 2 * facts.others
+    with_units = perhaps_numbers and read.counts.sum() <= 2 * read.counts @ read.others
     with_units = with_units and all(map(_AROUND_NUMBER.fullmatch, levels))
     key = "nearly all values are distinct" + ", perhaps with units" * with_units
-    return remark(name, key, count=facts.present, example=levels[0])
+    return remark(name, key, count=int(read.counts.sum()), example=levels[0])
 
 
 def remark(name: str, key: str, **fields: Any) -> Remark:
@@ -400,28 +290,42 @@ def remark(name: str, key: str, **fields: Any) -> Remark:
     return Remark(name, key, one, many)
 
 
-def remarks_about(facts: Mapping[str, Facts]) -> Iterator[Remark]:
-    """Yield remarks about signs that were removed, and columns whose type may be misjudged."""
-    for name, known in facts.items():
-        if sign := known.sign:
-            signs = f"{'percent' if sign == '%' else 'currency'} signs ({sign})"
-            yield remark(name, "signs", signs=signs)._replace(key=signs)
-    for name, known in facts.items():
-        if known.code is not None:
-            code, row = known.code
-            yield remark(name, "code", code=code, row=row, remedy=Remedy("categories", name))
-    spoilt = [known.other_texts for known in facts.values() if known.nearly_numbers]
-    all_na = _na(frozenset[str]().union(*spoilt))
-    for name, known in facts.items():
-        value, row = known.first_other or ("", 0)
-        if known.formats:
-            formats = cells.suggest_date_format(known.formats)
-            yield remark(name, "dates", value=value, formats=formats)._replace(key=formats)
-        elif known.nearly_numbers:
-            about = {"value": value, "row": row, "count": counted(known.others, "value")}
-            means = "it means" if len(known.other_texts) == 1 else "they mean"
-            na = {"na": _na(known.other_texts), "all_na": all_na}
-            yield remark(name, "spoilt numbers", **about, **na, means=means)
+def remark_signs(name: str, sign: str) -> Remark:
+    """Return a remark about a sign that was removed."""
+    signs = f"{'percent' if sign == '%' else 'currency'} signs ({sign})"
+    return remark(name, "signs", signs=signs)._replace(key=signs)
+
+
+def _doubt(name: str, read: ReadColumn) -> tuple[Remark | None, frozenset[str]]:
+    """Return a remark about values that may be misjudged, and a few texts among numbers."""
+    none = frozenset[str]()
+    if read.sign:
+        return remark_signs(name, read.sign), none
+    if read.code is not None:
+        code, row = read.code
+        return remark(name, "code", code=code, row=row, remedy=Remedy("categories", name)), none
+    if read.kind != "O":
+        return None, none
+    row, other = read.first_other("number"), read.others
+    value, count = read.labels[read.data[row]], int(read.counts @ other)
+    if formats := cells.date_formats(read.labels):
+        use = cells.suggest_date_format(formats)
+        return remark(name, "dates", value=value, formats=use)._replace(key=use), none
+    if not 0 < 2 * count < read.counts.sum():
+        return None, none
+    # one more than a message lists
+    spoilt = frozenset(nsmallest(MOST_NAMES + 1, np.array(read.labels, object)[other]))
+    means = "it means" if len(spoilt) == 1 else "they mean"
+    about: Any = {"value": value, "row": row, "count": counted(count, "value"), "means": means}
+    return remark(name, "spoilt numbers", **about, na=_na(spoilt), all_na=""), spoilt
+
+
+def doubts(fits: Iterable[ColumnFit]) -> list[Remark]:
+    """Return remarks about signs that were removed, and columns whose type may be misjudged."""
+    all_na = _na(frozenset[str]().union(*(fit.spoilt for fit in fits)))
+    several = Message(_SENTENCES["spoilt numbers"][1], all_na=all_na)
+    found = [fit.doubt for fit in fits if fit.doubt is not None]
+    return [one._replace(many=several) if one.key == "spoilt numbers" else one for one in found]
 
 
 def _na(texts: frozenset[str]) -> Message:

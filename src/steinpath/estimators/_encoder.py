@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from steinpath._support import cells
 from steinpath._support.cells import ReadColumn, TextFormat
+from steinpath._support.entries import checked, entries, require
 from steinpath._support.messages import (
     DataError,
     Message,
@@ -27,27 +28,12 @@ from steinpath._support.messages import (
 )
 from steinpath._support.validation import check_choice, warn
 from steinpath.estimators import _columns as columns
-from steinpath.estimators._columns import OTHER, Column, Facts, require, require_text
+from steinpath.estimators._columns import OTHER, Column, ColumnFit
 
 #: Columns that are summarised.
 MOST_SUMMARIES = 1000
-# Entries in JSON, and parameters that are lists.
-_ENTRIES = {"columns", "names", "parameters"}
+# Parameters that are lists.
 _LISTS = ("categories", "drop", "keep", "na")
-
-
-class ColumnSummary(NamedTuple):
-    """A column and how it is used.
-
-    kind: "number", "date", "binary", "category" or "dropped"; detail: summary of its values, or why
-    it is dropped; missing, features: number of its missing values and of its features.
-    """
-
-    name: str
-    kind: str
-    detail: str
-    missing: int
-    features: int
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -144,8 +130,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self
             The fitted encoder.
         """
-        facts = self.facts(_filled_table(X))
-        return self.fit_facts(list(facts), facts)
+        return self.fit_columns([fit for fit, _ in self.column_fits(self._checked(X))])
 
     def fit_transform(self, X: Any, y: Any = None, rows: Any = None, **params: Any) -> np.ndarray:
         """Fit, and return the features of the same rows.
@@ -166,10 +151,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         ndarray of shape (n, p)
             The features.
         """
-        contents = dict[str, ReadColumn]()
-        facts = self.facts(_filled_table(X), rows=rows, contents=contents)
-        self.fit_facts(list(facts), facts)
-        return self._encode((column, contents[column.name]) for column in self.columns_)[0]
+        fits, contents = zip(*self.column_fits(self._checked(X), rows=rows), strict=True)
+        self.fit_columns(fits)
+        used = [read for fit, read in zip(fits, contents, strict=True) if fit.summary.features]
+        return self._encode(zip(self.columns_, used, strict=True))[0]
 
     def transform(self, X: Any) -> np.ndarray:
         """Return the features of rows.
@@ -236,80 +221,64 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _ends(self) -> list[int]:
         return [*accumulate((len(column.features) for column in self.columns_), initial=0)]
 
-    def facts(
-        self,
-        X: Any,
-        start: int = 0,
-        as_text: Collection[str] = (),
-        rows: Any = None,
-        contents: dict[str, ReadColumn] | None = None,
-    ) -> dict[str, Facts]:
-        """Return facts about the columns of a block of rows, which add up over blocks.
+    def check_names(self, names: Collection[str]) -> None:
+        """Refuse unknown columns, and those to be both dropped and kept."""
+        categories, drop, keep = map(self._texts, ("categories", "drop", "keep"))
+        refuse_unknown(names, (*drop, *categories, *keep))
+        if both := sorted({*drop} & {*keep}):
+            raise DataError(f"{both[0]!r} cannot be both dropped and kept")
 
-        `start` is the number of rows before, `as_text` the columns of which other blocks are of
-        another type (facts of kind "?"), to be kept as texts; `rows` as for `fit_transform`. The
-        columns that are not dropped are added to `contents`.
+    def _checked(self, X: Any) -> Any:
+        table = _filled_table(X)
+        self.check_names(table.column_names)
+        return table
+
+    def column_fits(
+        self, table: Any, first: str | None = None, rows: Any = None
+    ) -> Iterator[tuple[ColumnFit, ReadColumn | None]]:
+        """Yield how each column of a `pyarrow.Table` becomes features, and its contents if read.
+
+        `first` is the first column of the whole table; `rows` are as for `fit_transform`.
         """
-        table, known = cells.as_arrow(X), dict[str, Facts]()
-        how, categories, drop = self._format, self._texts("categories"), self._texts("drop")
-        refuse_unknown(table.column_names, (*drop, *categories))
+        impute = check_choice("missing", self.missing, ("impute", "error")) == "impute"
+        categories, drop, keep = map(self._texts, ("categories", "drop", "keep"))
+        first = first or table.column_names[0]
         for name, column in zip(table.column_names, table.columns, strict=True):
             if name in drop:  # only its missing values are counted
                 gaps = np.asarray(column.is_null(nan_is_null=True))
                 if cells.is_text(column.type):
-                    gaps = cells.read_column(name, column, how, as_labels=True).gaps
-                known[name] = Facts("", len(column), int(gaps.sum()))
+                    gaps = cells.read_column(name, column, self._format, as_labels=True).gaps
+                yield columns.drop_column(name, gaps), None
                 continue
             category = name in categories or cells.is_dictionary(column.type)
-            read = cells.read_column(name, column, how, category or name in as_text or None, start)
-            known[name] = columns.facts_of(name, read, how, category, start, rows)
-            if contents is not None:
-                contents[name] = read
-        return known
+            read = cells.read_column(name, column, self._format, category or None)
+            kept = name in (*categories, *keep)
+            yield columns.fit_column(name, read, impute, category, kept, name == first, rows), read
 
-    def fit_facts(self, names: Sequence[str], facts: Mapping[str, Facts]) -> TableEncoder:
-        """Fit from the facts about all rows. The `middle` of several blocks must be filled in."""
-        impute = check_choice("missing", self.missing, ("impute", "error")) == "impute"
-        categories, drop, keep = map(self._texts, ("categories", "drop", "keep"))
-        refuse_unknown(facts, (*drop, *categories, *keep))
-        if both := sorted({*drop} & {*keep}):
-            raise DataError(f"{both[0]!r} cannot be both dropped and kept")
-        seen = {name: facts[name] for name in names if name not in (*drop, *categories)}
+    def fit_columns(self, fits: Sequence[ColumnFit]) -> TableEncoder:
+        """Fit from how each column becomes features."""
+        used = [fit.column for fit in fits if isinstance(fit.column, Column)]
+        dropped = [fit.column for fit in fits if isinstance(fit.column, Remark) and fit.column.one]
         said = "in column {name!r}, {value!r:.60} is a negative number"
-        negative = {name: known.negative for name, known in seen.items() if known.negative}
-        notes = [Message(said, name=name, value=value) for name, value in negative.items()]
-        notes += as_notes(columns.remarks_about(seen))
-        used, summary, dropped = list[Column](), list[ColumnSummary](), list[Remark]()
-        for position, name in enumerate(names):
-            known, reason = facts[name], None
-            if name in drop:
-                reason = Remark(name, "as requested", "", "")
-            elif name not in (*categories, *keep):
-                reason = columns.identifier(name, position, known)
-            column = reason or columns.fit_column(name, known, impute)
-            if isinstance(column, Column):
-                used.append(column)
-                about = column.kind, columns.describe(known), known.gaps, len(column.features)
-            else:
-                dropped += [column] * bool(column.one)
-                about = "dropped", column.key, known.gaps, 0
-            summary += [ColumnSummary(name, *about)] * (position < MOST_SUMMARIES)
-        notes += as_notes(dropped)
+        negative = [(fit.summary.name, fit.negative) for fit in fits if fit.negative]
+        notes = [Message(said, name=name, value=value) for name, value in negative]
+        notes += as_notes(columns.doubts(fits)) + as_notes(dropped)
         if not used:
             raise DataError(joined("; ", ["there is no column to predict from", *notes]))
-        if gaps := {column.name: facts[column.name] for column in used if facts[column.name].gaps}:
-            notes += self._missing(gaps, impute)
-        return self._fitted(used, names, notes, summary)
+        if gaps := [fit for fit in fits if fit.summary.features and fit.summary.missing]:
+            notes += self._missing(gaps)
+        names, summary = zip(*((fit.summary.name, fit.summary) for fit in fits), strict=True)
+        return self._fitted(used, names, notes, summary[:MOST_SUMMARIES])
 
-    def _missing(self, gaps: dict[str, Facts], impute: bool) -> list[Message]:
+    def _missing(self, gaps: list[ColumnFit]) -> list[Message]:
         """Return a note about missing values in the fit, or refuse them."""
         replaced = "medians and most frequent levels"
-        if impute:
-            total = sum(known.gaps for known in gaps.values())
+        if self.missing == "impute":
+            total = sum(fit.summary.missing for fit in gaps)
             values = f"{counted(total, 'missing value')} in {counted(len(gaps), 'column')}"
             return [Message(f"{values} {'was' if total == 1 else 'were'} replaced with {replaced}")]
-        counts = {name: (known.gaps, known.first_gap or 0) for name, known in gaps.items()}
-        last = max(known.count for known in gaps.values()) - 1
+        counts = {fit.summary.name: (fit.summary.missing, fit.first_gap) for fit in gaps}
+        last = gaps[0].rows - 1
         whole_row = len(counts) > 1 and set(counts.values()) == {(1, last)}
         advice = f"use {{remedy}} to replace them with {replaced}"
         remedy = Remedy("missing", "impute")
@@ -330,26 +299,21 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         Columns may be those of a model file of version 0.1.0; other entries may be left out.
         """
-        known = isinstance(state, dict) and {"columns"} <= set(state) <= _ENTRIES
-        require(known, "an encoder", "have columns, names and parameters only", state)
-        listed, given = state["columns"], state.get("parameters", {})
-        known = isinstance(listed, list) and len(listed) > 0
-        require(known, "the columns of an encoder", "be a list", listed)
-        known = isinstance(given, dict) and set(given) <= set(cls().get_params())
-        require(known, "the parameters of an encoder", "be those of TableEncoder", given)
-        used = [*map(columns.column_from_json, listed)]
+        state = {"names": None, "parameters": {}} | checked(dict, "encoder", state)
+        state = entries("encoder", state, ("columns", "names", "parameters"))
+        listed, given = checked((dict, None), "columns", state["columns"]), state["parameters"]
+        require(listed, "columns", listed, "are none")
+        used = [columns.column_from_json(entry) for entry in listed]
         own = [column.name for column in used]
-        names = state.get("names", own)
-        require(isinstance(names, list), "the names of an encoder", "be a list", names)
-        for name in names:
-            require_text("the name of a column", name)
-        cells.check_names(own)
-        refuse_unknown(cells.check_names(names), own)
+        names = own if state["names"] is None else checked((str, None), "names", state["names"])
+        require(all(map(str.strip, names)), "names", names, "have a blank one")
+        refuse_unknown(cells.check_names(names), cells.check_names(own))
+        right = set(checked(dict, "parameters", given)) <= set(cls().get_params())
+        require(right, "parameters", [*given], "are not those of TableEncoder")
+        for name in given.keys() & {*_LISTS}:
+            checked((str, None), name, given[name])
         encoder = cls(**given)
-        known = encoder.missing in ("impute", "error")
-        require(known, "missing", "be impute or error", encoder.missing)
-        for name in _LISTS:
-            encoder._texts(name, list if name in given else Collection)
+        require(encoder.missing in ("impute", "error"), "missing", encoder.missing)
         assert encoder._format  # checked
         return encoder._fitted(used, names, (), ())
 
@@ -368,12 +332,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _format(self) -> TextFormat:
         return TextFormat(self.decimal, self.thousands, tuple(self._texts("na")), self.date_format)
 
-    def _texts(self, parameter: str, kind: type = Collection) -> list[str]:
+    def _texts(self, parameter: str) -> list[str]:
         """Return a parameter that is a sequence of names or texts."""
         given = getattr(self, parameter)
-        right = isinstance(given, kind) and not isinstance(given, str)
-        right = right and (parameter != "na" or all(isinstance(text, str) for text in given))
-        require(right, parameter, "be a list of strings", given)
+        right = isinstance(given, Collection) and not isinstance(given, str)
+        if not right or (parameter == "na" and not all(isinstance(text, str) for text in given)):
+            raise DataError(f"{parameter} must be a list of strings, got {given!r:.60}")
         return [str(text) for text in given]
 
     def _encode(
@@ -412,7 +376,7 @@ def _read_new(column: Column, values: Any, how: TextFormat) -> ReadColumn:
     if read.kind != ("M" if column.kind == "date" else "f"):
         read.refuse_doubtful()
         said = f"column {{name!r}} must hold {column.kind}s, as in the fit, but has {{other}}"
-        raise DataError(Message(said, name=name, other=first_other(read, column.kind, how)))
+        raise DataError(Message(said, name=name, other=read.placed(read.first_other(column.kind))))
     if sign is not None and not read.gaps.all() and not columns.comparable(sign, read.sign):
         row = int(read.gaps.argmin())
         said = "column {name!r} holds numbers {fit} in the fit, but has {value!r:.60} in {place}, "
@@ -421,18 +385,6 @@ def _read_new(column: Column, values: Any, how: TextFormat) -> ReadColumn:
         value = str(values[row].as_py())
         raise DataError(Message(said, row=row, name=name, fit=fit, new=new, value=value))
     return read
-
-
-def first_other(read: ReadColumn, kind: str, how: TextFormat) -> Message:
-    """Return the first value that is not of the given kind ("number" or "date"), and its place."""
-    rows = ~read.gaps
-    if read.kind == "O":
-        dates = [cells.is_date(label, how) for label in read.labels]
-        fits = dates if kind == "date" else cells.like_numbers(read.labels, how)
-        others = ~np.array([*fits, True])[read.data]
-        rows = others if others.any() else rows
-    row = int(rows.argmax())
-    return Message("{value!r:.60} in {place}", value=read.text(row), row=row)
 
 
 def _remark_unknown(column: Column, read: ReadColumn, unknown: np.ndarray) -> Remark:

@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 import steinpath as sp
 from steinpath.app.fitted import FitIntervals, Fitted, Interval, Ranked
 from steinpath.app.report.build import Result, build_content, figure, plus_minus
-from steinpath.estimators._encoder import ColumnSummary
+from steinpath.estimators._columns import ColumnSummary
 from steinpath.plots import QUANTILES
 from steinpath.risk._evidence import Diagnostic
 

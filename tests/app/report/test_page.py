@@ -16,7 +16,7 @@ from steinpath._support.charts import BLUE, ORANGE, SKY
 from steinpath.app.fitted import Ranked
 from steinpath.app.report import build
 from steinpath.app.report.build import Scale, figure, plus_minus, render, short
-from steinpath.estimators._encoder import ColumnSummary
+from steinpath.estimators._columns import ColumnSummary
 from steinpath.risk._evidence import Diagnostic
 
 EVIL = "<script>alert(1)</script>"

@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from steinpath._support.cells import TextFormat, is_dictionary, read_column, texts
+from steinpath._support.cells import ReadColumn, TextFormat, is_dictionary, read_column, texts
 from steinpath._support.files import import_pyarrow
 from steinpath._support.messages import DataError, prefixed
 
@@ -91,6 +91,10 @@ class FileTable:
         own = rows if self.rows is None else self.rows[rows]
         return replace(self, frame=self.frame.take(rows), rows=own)
 
+    def read(self, name: str, as_labels: bool | None = None) -> ReadColumn:
+        """Return a column as numbers, dates or labels; see `read_column`."""
+        return read_column(name, self.frame.column(name), self.format, as_labels)
+
     def cells(self, name: str) -> list[str | None]:
         """Return a column as texts, verbatim where the file has texts; integers with all digits."""
         arrow, column = import_arrow(), plain(self.frame.column(name))
@@ -101,7 +105,7 @@ class FileTable:
 
     def json_cells(self, name: str) -> list[Any]:
         """Return a column for JSON: numbers, unless they are codes, or else verbatim texts."""
-        cells, read = self.cells(name), read_column(name, self.frame.column(name), self.format)
+        cells, read = self.cells(name), self.read(name)
         if read.kind != "f" or read.code is not None:
             return cells
         return [_number(*pair) for pair in zip(cells, read.data.tolist(), strict=True)]
