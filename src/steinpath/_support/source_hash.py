@@ -21,7 +21,8 @@ NUMERICAL = (
 
 # Modules of `_support` that show and write results, without effect on any number.
 _PRESENTATION = {
-    f"_support/{name}.py" for name in ("charts", "files", "messages", "printing", "progress")
+    f"_support/{name}.py"
+    for name in ("charts", "docstrings", "files", "messages", "printing", "progress")
 }
 
 
