@@ -28,10 +28,7 @@ _PRESENTATION = {
 
 @cache
 def source_hash(*names: str) -> str:
-    """Hash the source of folders and modules of this package, such as "engine" or "risk/_audit.py".
-
-    Without source files, the version is hashed instead. Files are read once per process.
-    """
+    """Hash the source of folders and modules of this package; without source files, the version."""
     return hash_of(resources.files("steinpath"), names)
 
 

@@ -318,9 +318,8 @@ def start(data: RunData, penalty: Penalty, algorithm: Algorithm, members: int = 
 def best_ratio(data: RunData, penalty: Penalty, algorithm: PrimalDual, members: int) -> float:
     """Return the ratio of steps with the lowest objective after a few iterations.
 
-    It is for the first response, and for the smallest and the middle penalty, since large ones need
-    few iterations with any ratio. Of about equal ratios, the one nearest to a third is used: its
-    early iterates have the lowest risk on the paper's model, and unequal steps are slow later on.
+    It is for the smallest and the middle penalty, since large ones need few iterations anyway. Of
+    about equal ratios it is the one nearest to a third, whose early iterates have the lowest risk.
     """
     one = RunData(data.y[:, :1], data.loss, data.design.member(0), data.level[:1])
     kinds = [penalty]

@@ -27,11 +27,10 @@ X : array-like or sparse matrix of shape (n_samples, n_features)
 def documented(
     *kinds: Any, like: type, without: tuple[str, ...] = (), example: str = ""
 ) -> Callable[[type], type]:
-    """Return a class decorator that completes the docstring of an estimator.
+    """Return a class decorator that completes the docstring of an estimator by that of ``like``.
 
-    It gets a description of every parameter and attribute, its own or else that of ``like``, except
-    attributes in ``without``; and an example, in which ``{name}`` is its name. ``kinds`` are the
-    loss and the penalty of a named estimator.
+    It omits attributes in ``without`` and writes the name into the example; ``kinds`` are the loss
+    and the penalty of a named estimator.
     """
 
     def complete(cls: type) -> type:

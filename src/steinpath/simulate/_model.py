@@ -142,10 +142,7 @@ class Data(NamedTuple):
 
 @dataclass(frozen=True)
 class PredictionErrors:
-    """Distribution of ``ε - a·z - k``, with the noise ε and the design's z; see `LinearModel`.
-
-    The covariance and the coefficients enter only through the rows ``a`` and the constants ``k``.
-    """
+    """Distribution of ``ε - a·z - k``, with the noise ε and the design's z; see `LinearModel`."""
 
     noise: Noise
     design: str

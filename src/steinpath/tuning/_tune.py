@@ -206,10 +206,7 @@ def search(
     resume: Callable[[Batch], Batch] | None = None,
     watch: Callable[[RunData, int], Watch | None] | None = None,
 ) -> Tuning:
-    """Do as `tune`; ``resume`` may replace new runs by those of an earlier search.
-
-    ``watch`` returns a function to call after each iteration.
-    """
+    """Do as `tune`; ``resume`` may replace new runs by those of an earlier search."""
     data = prepare(design, y, loss, fit_intercept)
     if design.is_remote:
         begin("tuning on the cluster", 0)
@@ -425,10 +422,7 @@ class Search:
 def _raise_others(
     risks: list[Risk], iterates: Sequence[int], settled: np.ndarray, lowest: int
 ) -> None:
-    """Raise rough estimates that are lower by chance than the best accurate one, all by one shift.
-
-    Their differences are kept, since accurate estimates of neighbours change by similar amounts.
-    """
+    """Raise rough estimates that are by chance below the best accurate one, all by one shift."""
     rough = [k for k in range(len(risks)) if not settled[k]]
     if not rough or not settled[lowest]:
         return
