@@ -171,17 +171,13 @@ def run_batch(
         Design matrix of each member, or one shared by all.
     y : array-like of shape (members, n) or (n,)
         Responses of each member, or one vector for all if they share X.
-    loss : Loss
-        Loss, such as ``sp.LAD()``.
+    loss, n_iter, fit_intercept
+        As for `steinpath.run`.
     penalty : Penalty or sequence of Penalty
         Penalty, such as ``sp.Lasso(0.5)``, for all members or one per member.
     algorithm : ChambollePock, HalpernPDHG, LinearizedADMM, ProximalGradient or FISTA
         Algorithm to run. Step sizes that are None are determined from the first member's y and are
         stable for all members.
-    n_iter : int, default=300
-        Number of iterations.
-    fit_intercept : bool, default=False
-        As for `steinpath.run`.
 
     Returns
     -------

@@ -130,18 +130,7 @@ class CoefficientIntervals(Tabular):
         return nonzero
 
     def rescaled(self, scale: np.ndarray) -> CoefficientIntervals:
-        """Return the intervals for the columns before they were divided by a scale.
-
-        Parameters
-        ----------
-        scale : ndarray of shape (p,)
-            The scale of each column of X.
-
-        Returns
-        -------
-        CoefficientIntervals
-            The intervals in the original units.
-        """
+        """Return the intervals for columns before they were divided by their scales, (p,)."""
         names = "estimate", "stderr", "probe_stderr"
         scaled = {name: getattr(self, name) / scale[self.features] for name in names}
         return replace(self, **scaled)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -177,6 +178,7 @@ def plot_summary(tuning: Tuning, names: Sequence[str] | None = None, scale: Any 
     return figure
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RiskPathDisplay:
     """Plot of the estimated risk of a fitted estimator; create one with `from_estimator`.
 
@@ -206,20 +208,13 @@ class RiskPathDisplay:
     'iteration'
     """
 
-    ax_: Axes
-    figure_: Figure
-
-    def __init__(
-        self,
-        *,
-        risk_path: np.ndarray,
-        risk_stderr: np.ndarray,
-        train_path: np.ndarray,
-        alphas: np.ndarray,
-        best: tuple[int, int],
-    ):
-        self.risk_path, self.risk_stderr, self.train_path = risk_path, risk_stderr, train_path
-        self.alphas, self.best = alphas, best
+    risk_path: np.ndarray
+    risk_stderr: np.ndarray
+    train_path: np.ndarray
+    alphas: np.ndarray
+    best: tuple[int, int]
+    ax_: Axes = field(init=False)
+    figure_: Figure = field(init=False)
 
     @classmethod
     @on_axes
