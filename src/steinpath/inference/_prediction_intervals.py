@@ -51,11 +51,10 @@ class PredictionIntervals:
         The response of each row minus its prediction by that model.
     symmetric : bool, default=True
         Whether to use absolute residuals at ``1 - level``. Otherwise signed residuals are used at
-        ``(1 - level) / 2`` on each side, for models of a quantile, whose residuals are not centred
-        at 0.
+        ``(1 - level) / 2`` on each side, for models of a quantile.
     model : tuple of an ndarray of shape (p,) and a float, optional
-        Coefficients and intercept of one model at which all intervals are centred, instead of the
-        models of the folds. For time series, whose early models have few rows.
+        Coefficients and intercept of one model at which all intervals are centred, for time series,
+        whose early models have few rows.
 
     Notes
     -----
@@ -64,11 +63,8 @@ class PredictionIntervals:
     covers the response of a new row with probability at least :math:`1 - 2\alpha` minus a term that
     is small for large n, for any distribution; see [1]_, Theorem 4. In practice coverage is close
     to :math:`1 - \alpha`. Everything selected, such as a penalty, must be selected without the
-    fold. Coverage is marginal: it is an average over x, and may be lower for some x and higher for
-    others.
-
-    There is no guarantee for dependent rows (rows of one group in different folds, time series),
-    nor if ``model`` is given.
+    fold. Coverage is an average over x, and may be lower for some x. There is no guarantee for
+    dependent rows (rows of one group in different folds, time series), nor if ``model`` is given.
 
     References
     ----------
