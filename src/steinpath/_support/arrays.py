@@ -201,7 +201,7 @@ def folded(product: Callable[[Array], Array], block: Array) -> Array:
 
 
 def unit_of(size: float) -> float:
-    """Return a power of two of about the given size (1 for zero), to divide by before squaring."""
+    """Return a power of two of about this size (1 for zero): an exact divisor before squaring."""
     return math.ldexp(1.0, math.frexp(size)[1] - 1) if size and math.isfinite(size) else 1.0
 
 

@@ -23,7 +23,7 @@ PARTIAL = ".steinpath-partial"
 def written(file: Path) -> Iterator[Path]:
     """Yield a temporary path; the file is renamed to its final name once it is complete on disk.
 
-    Symbolic links are followed; a pipe, a device or a folder is left as it is.
+    Symbolic links are followed; a pipe, a device or a folder is refused.
     """
     named, file = file, Path(os.path.realpath(file))
     if file.exists() and not file.is_file():

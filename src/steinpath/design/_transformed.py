@@ -156,7 +156,7 @@ def _root_or_one(mean_square: Array, means: Array) -> Any:
 class WeightedDesign(TransformedDesign):
     """Non-uniform sample weights, (n,) or (n, members, 1), by which ``adjoint`` repeats rows.
 
-    Fitted values and duals are those of single copies; ``count`` is the number of all.
+    Fitted values and duals are those of single copies; ``count`` is the sample size, if given.
     """
 
     forward = of_inner("forward")
