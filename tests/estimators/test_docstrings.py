@@ -83,7 +83,7 @@ def methods(name):
 INTERNAL = {
     *("above_level", "but", "encode", "end_of_grid", "facts", "fit_facts"),
     *("from_json", "on", "products_at", "refuse_weights"),
-    "to_json",
+    *("to_json", "with_path"),
 }
 
 

@@ -32,6 +32,11 @@ def describes(shared: str, returns: str | None = None) -> Callable[[Function], F
     return complete
 
 
+def describes_as(function: Callable[..., Any]) -> Callable[[Function], Function]:
+    """Return a decorator that describes parameters in the words of another function."""
+    return describes(parts_of(function.__doc__ or "")[1].get("Parameters", ""))
+
+
 def composed(head: str, sections: Mapping[str, str]) -> str:
     """Return the docstring of a text and its sections."""
     there = [name for name in _SECTIONS if name in sections]

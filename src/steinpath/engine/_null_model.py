@@ -33,8 +33,12 @@ def lam_max(X: Any, y: Any, loss: Loss, penalty: Penalty, fit_intercept: bool = 
 
     Parameters
     ----------
-    X, y, loss
-        As for `steinpath.run`; X has shape (n, p).
+    X : array-like of shape (n, p)
+        Design matrix.
+    y : array-like of shape (n,)
+        Responses.
+    loss : Loss
+        Loss, such as ``sp.LAD()``.
     penalty : Penalty
         Penalty; its type, weights and groups matter, its ``lam`` does not.
     fit_intercept : bool, default=False

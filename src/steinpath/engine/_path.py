@@ -162,7 +162,13 @@ class Path:
         return self.data.response[:, 0]
 
     def copy(self) -> Path:
-        """Return a copy whose arrays may be modified."""
+        """Return a copy whose arrays may be modified.
+
+        Returns
+        -------
+        Path
+            The copy.
+        """
         return self.but(**{name: copied(getattr(self, name)) for name in ("y", *STATES)})
 
     def until(self, n_iter: int) -> Path:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from steinpath._support.arrays import Array, in_own_precision, namespace
+from steinpath._support.docstrings import describes_as
 from steinpath._support.validation import (
     check_array,
     check_count,
@@ -150,6 +151,7 @@ def run_data(
     return path
 
 
+@describes_as(run)
 def run_batch(
     X: Any,
     y: Any,
@@ -171,8 +173,6 @@ def run_batch(
         Design matrix of each member, or one shared by all.
     y : array-like of shape (members, n) or (n,)
         Responses of each member, or one vector for all if they share X.
-    loss, n_iter, fit_intercept
-        As for `steinpath.run`.
     penalty : Penalty or sequence of Penalty
         Penalty, such as ``sp.Lasso(0.5)``, for all members or one per member.
     algorithm : ChambollePock, HalpernPDHG, LinearizedADMM, ProximalGradient or FISTA

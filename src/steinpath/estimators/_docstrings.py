@@ -36,10 +36,10 @@ def documented(
     def complete(cls: type) -> type:
         if kinds:
             cls.loss_class, cls.penalty_class = kinds  # type: ignore[attr-defined]
-        if not cls.__doc__ or not like.__doc__:  # with python -OO
+        other = parts_of(like.__doc__ or "")[1]
+        if not cls.__doc__ or not other:  # with python -OO
             return cls
         head, own = parts_of(cls.__doc__)
-        other = parts_of(like.__doc__)[1]
         shared = entries_of(other["Parameters"]) | _SHARED
         own["Parameters"] = in_order(cls, shared | entries_of(own.get("Parameters", "")))
         own["Attributes"] = _attributes(other["Attributes"], own.get("Attributes", ""), without)

@@ -130,7 +130,18 @@ class CoefficientIntervals(Tabular):
         return nonzero
 
     def rescaled(self, scale: np.ndarray) -> CoefficientIntervals:
-        """Return the intervals for columns before they were divided by their scales, (p,)."""
+        """Return the intervals for the columns before they were divided by a scale.
+
+        Parameters
+        ----------
+        scale : ndarray of shape (p,)
+            The scale of each column of X.
+
+        Returns
+        -------
+        CoefficientIntervals
+            The intervals in the original units.
+        """
         names = "estimate", "stderr", "probe_stderr"
         scaled = {name: getattr(self, name) / scale[self.features] for name in names}
         return replace(self, **scaled)

@@ -119,9 +119,12 @@ def tune(
         The algorithm to run, such as ``sp.ChambollePock()``.
     fit_intercept : bool, default=False
         Whether to fit an intercept.
-    test_loss, covariance, method
-        As for `steinpath.estimate_risk`: the scoring loss (by default matched to ``loss``), the
-        covariance of the rows of X if it is known, and how the risk is estimated.
+    test_loss : None, str, Loss or callable, default=None
+        The scoring loss, as for `steinpath.estimate_risk`; by default matched to ``loss``.
+    covariance : array-like of shape (p, p), optional
+        Covariance of the rows of X, if it is known.
+    method : str, default="auto"
+        How the risk is estimated, as for `steinpath.estimate_risk`.
     row_scale : None, "norm", "auto" or array-like of shape (n,), default="norm"
         Row scales of the correction, as for `steinpath.estimate_risk`; the row norms by default.
     audit : int or "folds", default="folds"
