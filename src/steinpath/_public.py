@@ -71,73 +71,24 @@ try:
 except PackageNotFoundError:  # run from a source tree, not installed
     __version__ = "0+unknown"
 
-__all__ = [
-    "FISTA",
-    "LAD",
-    "MCP",
-    "SCAD",
-    "Batch",
-    "ChambollePock",
-    "CoefficientIntervals",
-    "DivergenceError",
-    "ElasticNet",
-    "EpsilonInsensitive",
-    "GroupLasso",
-    "HalpernPDHG",
-    "Hinge",
-    "HingeLasso",
-    "HingeRidge",
-    "Huber",
-    "HuberLasso",
-    "HuberRidge",
-    "LADElasticNet",
-    "LADLasso",
-    "LADRidge",
-    "Lasso",
-    "LinearizedADMM",
-    "Logistic",
-    "LogisticElasticNet",
-    "LogisticLasso",
-    "LogisticRidge",
-    "NoPenalty",
-    "Path",
-    "PathClassifier",
-    "PathRegressor",
-    "ProximalGradient",
-    "Quantile",
-    "QuantileLasso",
-    "QuantileRidge",
-    "Recursion",
-    "Ridge",
-    "Risk",
-    "RiskPathDisplay",
-    "SqrtLasso",
-    "SqrtRidge",
-    "SquareRoot",
-    "Squared",
-    "SquaredHinge",
-    "StopOnRisk",
-    "TableEncoder",
-    "Tuning",
-    "Validation",
-    "coefficient_intervals",
-    "coefficient_intervals_batch",
-    "correction_matrices",
-    "cross_validate_path",
-    "distributed",
-    "estimate_risk",
-    "estimate_risk_batch",
-    "hold_out_path",
-    "lam_max",
-    "leave_one_out_path",
-    "load_model",
-    "report",
-    "run",
-    "run_batch",
-    "save_model",
-    "simulate",
-    "tune",
-]
+# Losses and penalties
+__all__ = ["LAD", "MCP", "SCAD", "ElasticNet", "EpsilonInsensitive", "GroupLasso", "Hinge", "Huber"]
+__all__ += ["Lasso", "Logistic", "NoPenalty", "Quantile", "Ridge", "SquareRoot", "Squared"]
+__all__ += ["SquaredHinge"]
+# Algorithms, runs and what is computed from them
+__all__ += ["FISTA", "Batch", "ChambollePock", "CoefficientIntervals", "DivergenceError"]
+__all__ += ["HalpernPDHG", "LinearizedADMM", "Path", "ProximalGradient", "Recursion", "Risk"]
+__all__ += ["StopOnRisk", "Tuning", "Validation", "coefficient_intervals"]
+__all__ += ["coefficient_intervals_batch", "correction_matrices", "cross_validate_path"]
+__all__ += ["estimate_risk", "estimate_risk_batch", "hold_out_path", "lam_max"]
+__all__ += ["leave_one_out_path", "run", "run_batch", "tune"]
+# Estimators
+__all__ += ["HingeLasso", "HingeRidge", "HuberLasso", "HuberRidge", "LADElasticNet", "LADLasso"]
+__all__ += ["LADRidge", "LogisticElasticNet", "LogisticLasso", "LogisticRidge", "PathClassifier"]
+__all__ += ["PathRegressor", "QuantileLasso", "QuantileRidge", "SqrtLasso", "SqrtRidge"]
+__all__ += ["TableEncoder"]
+# Reports, files, and modules
+__all__ += ["RiskPathDisplay", "distributed", "load_model", "report", "save_model", "simulate"]
 
 
 # What few programs need, or what depends on everything else, is imported on first use.

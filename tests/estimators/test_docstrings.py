@@ -83,7 +83,7 @@ def methods(name):
 INTERNAL = {
     *("above_level", "but", "check_names", "column_fits", "encode", "end_of_grid", "fit_columns"),
     *("from_json", "on", "products_at", "refuse_weights"),
-    "to_json",
+    *("to_json", "with_path"),
 }
 
 

@@ -45,10 +45,7 @@ def like(values: Any, reference: Array) -> Array:
 
 
 def in_own_precision(values: Any, example: Array) -> Array:
-    """Return an array with the dtype for row values: that of X, or double unless given in single.
-
-    Values are centred and scaled in this precision before they are rounded to that of X.
-    """
+    """Return an array with the dtype of row values: that of X, or double unless given in single."""
     xp = namespace(example)
     if str(getattr(values, "dtype", "")).endswith("float32") or example.dtype == xp.float64:
         return example
@@ -111,11 +108,9 @@ def on_cuda(array: Array) -> bool:
 
 
 def coarse_products(array: Array) -> AbstractContextManager[None]:
-    """Allow tensor cores for single-precision matrix products of arrays on a CUDA device.
+    """Allow tensor cores (TF32) for single-precision products of arrays on a CUDA device.
 
-    Entries are rounded to eleven bits before they are multiplied (TF32) and summed in single
-    precision. This is accurate enough for tangents of random probes, whose Monte Carlo error is
-    larger, and two to three times faster.
+    Their rounding is small beside the Monte Carlo error of random probes.
     """
     return _TensorCores() if on_cuda(array) else nullcontext()
 
@@ -174,11 +169,7 @@ def along_members(values: Array, block: Array) -> Array:
 
 
 def rows_product(first: Array, second: Array) -> Array:
-    """Compute ``firstᵀ second`` over the first axis, which is removed.
-
-    A vector is multiplied with each column of a block; a block (size, members, 1) with the columns
-    of each member.
-    """
+    """Compute ``firstᵀ second`` over the first axis, of each column of a block."""
     if first.ndim == 1:
         if second.ndim <= 2:
             return first @ second
@@ -210,11 +201,7 @@ def folded(product: Callable[[Array], Array], block: Array) -> Array:
 
 
 def unit_of(size: float) -> float:
-    """Return a power of two of about the given size (1 for zero), to divide by before squaring.
-
-    Squares overflow or underflow long before the values do. Squares of values divided by this unit
-    do not, and the division is exact.
-    """
+    """Return a power of two of about this size (1 for zero): an exact divisor before squaring."""
     return math.ldexp(1.0, math.frexp(size)[1] - 1) if size and math.isfinite(size) else 1.0
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from steinpath._support.arrays import to_numpy
+from steinpath._support.docstrings import describes
 from steinpath._support.printing import text
 
 # The colour-blind-safe palette of Okabe and Ito (2008).
@@ -24,6 +25,33 @@ _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 420, 190, 58, 12, 20, 34
 _MOST_POINTS, _MOST_CHARACTERS = 80, 24
 # Share of the largest values of a chart that may be cut off: iterates may diverge.
 _CUT_OFF = 0.02
+
+# Parameters of several plots, which do not describe them themselves.
+on_axes = describes(
+    """\
+path : Path
+    Path to plot.
+risk : Risk
+    Risk estimate to plot.
+tuning : Tuning
+    Tuning result to plot.
+intervals : CoefficientIntervals
+    Intervals to plot.
+ax : matplotlib.axes.Axes, optional
+    Axes to plot on. If None, a new figure is created.
+names : sequence of str of length p, optional
+    Names of the columns of X.
+log_time : bool, default=False
+    Whether to show iterations on a logarithmic scale.
+most : int, default=40
+    Maximum number of intervals: those with the smallest p-values are plotted. Coefficients
+    that are not identified are excluded.
+fdr : float, default=0.1
+    False discovery rate for the coloured coefficients.
+n_tests : int, optional
+    Number of hypotheses; see `steinpath.CoefficientIntervals.significant`.""",
+    returns="matplotlib.axes.Axes\n    The axes.",
+)
 
 
 def line_chart(

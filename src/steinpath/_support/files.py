@@ -23,8 +23,7 @@ PARTIAL = ".steinpath-partial"
 def written(file: Path) -> Iterator[Path]:
     """Yield a temporary path; the file is renamed to its final name once it is complete on disk.
 
-    Symbolic links are followed. Existing objects that are not regular files (a pipe, a device, a
-    folder) are left as they are.
+    Symbolic links are followed; a pipe, a device or a folder is refused.
     """
     named, file = file, Path(os.path.realpath(file))
     if file.exists() and not file.is_file():
@@ -60,10 +59,7 @@ def write_bytes(file: Path, content: bytes) -> None:
 
 
 def as_csv(rows: Iterable[Mapping[str, Any]], digits: str) -> str:
-    """Return one or more rows as CSV with a header; spreadsheets run none of the texts as formulas.
-
-    digits: format of floats, such as ".8g"; "" writes all digits
-    """
+    """Return rows as CSV without formulas; ``digits`` is the format of floats ("": all digits)."""
 
     def cell(value: Any) -> Any:
         if isinstance(value, float):

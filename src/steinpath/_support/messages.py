@@ -45,8 +45,7 @@ def _row(row: int) -> str:
 class Message(str):
     """A sentence in Python's words; the function `worded` returns it in those of a front end.
 
-    The template has ``{place}`` for a row of the data, counted from 0, ``{remedy}`` for parameters
-    to change together, and the names of other fields: texts, numbers, remedies or messages.
+    The template has ``{place}`` for a row, ``{remedy}`` and the names of other fields.
     """
 
     template: str
@@ -146,10 +145,7 @@ def as_notes(remarks: Iterable[Remark]) -> list[Message]:
 def refuse_gaps(
     gaps: Mapping[str, tuple[int, int]], advice: str, footer: int | None = None
 ) -> None:
-    """Refuse missing values, given their number and the first row in each column with any.
-
-    footer: the only row with missing values, if it may be a footer
-    """
+    """Refuse missing values, given their number and first row by column, and perhaps a footer."""
     if not gaps:
         return
     if footer is not None:

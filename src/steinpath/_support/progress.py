@@ -30,11 +30,7 @@ def begin(what: str, steps: int) -> Step:
 
 
 class Lines:
-    """A listener that prints one line for each stage, as scikit-learn does with ``verbose``.
-
-    With ``verbose`` of 2 or more, every tenth of a stage is printed, too. The listener ``inner`` is
-    called as well.
-    """
+    """A listener that prints a line for each stage, and with ``verbose`` of 2 for its tenths."""
 
     def __init__(self, name: str, verbose: int, inner: Listener | None = None):
         self._name, self._verbose, self._inner = name, verbose, inner

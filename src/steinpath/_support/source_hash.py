@@ -21,16 +21,14 @@ NUMERICAL = (
 
 # Modules of `_support` that show and write results, without effect on any number.
 _PRESENTATION = {
-    f"_support/{name}.py" for name in ("charts", "files", "messages", "printing", "progress")
+    f"_support/{name}.py"
+    for name in ("charts", "docstrings", "files", "messages", "printing", "progress")
 }
 
 
 @cache
 def source_hash(*names: str) -> str:
-    """Hash the source of folders and modules of this package, such as "engine" or "risk/_audit.py".
-
-    Without source files, the version is hashed instead. Files are read once per process.
-    """
+    """Hash the source of folders and modules of this package; without source files, the version."""
     return hash_of(resources.files("steinpath"), names)
 
 

@@ -67,9 +67,8 @@ def in_threads(
     threads: int,
     give_up: Callable[[], None] | None = None,
 ) -> list[Result]:
-    """Call a function with each item in up to ``threads`` threads, with one BLAS thread in each.
+    """Call a function, which spends its time in NumPy, with each item in up to ``threads`` threads.
 
-    The function should spend its time in NumPy, which releases the global interpreter lock.
     ``give_up`` is called if a call fails or is interrupted; running calls are waited for.
     """
     if threads <= 1 or len(items) <= 1:
@@ -102,10 +101,7 @@ def pin_threads() -> None:
 
 
 def exit_with_parent(parent: int) -> None:
-    """Exit soon after the parent process does, even if it was killed.
-
-    Ctrl-C in a terminal reaches both processes; the parent decides what to do.
-    """
+    """Exit soon after the parent process does; Ctrl-C is left to it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def watch() -> None:

@@ -91,10 +91,7 @@ def check_choice(name: str, value: Any, choices: Any) -> Any:
 
 
 def read_array(name: str, values: Any) -> Array:
-    """Return numbers as an array of their own library, or of NumPy if they have none.
-
-    The result may be complex, of any precision and non-finite; `check_array` checks the rest.
-    """
+    """Return numbers as an array of their own library or NumPy; `check_array` checks the rest."""
     if values is None:
         raise TypeError(f"{name} must hold real numbers, got None")
     if hasattr(type(values), "toarray"):
@@ -223,11 +220,9 @@ def check_array(
     reference: Array | None = None,
     remedy: str = "remove or impute them first",
 ) -> Array:
-    """Return a finite, real, floating array of ``ndim`` dimensions.
+    """Return a finite, real, floating array of ``ndim`` dimensions, of its library or else NumPy.
 
-    Arrays of a known namespace stay in it; everything else (lists, data frames) becomes a NumPy
-    array. Integers become float64. With ``reference`` the result has its namespace, dtype and
-    device. ``remedy`` completes the message about non-finite values.
+    With ``reference`` it has its namespace, dtype and device. ``remedy`` is for non-finite values.
     """
     values = read_array(name, values)
     xp = namespace(values)
@@ -317,11 +312,7 @@ def is_own(instance: Any) -> bool:
 
 
 def check_returned(name: str, value: Any, like: Array, what: str = "an array") -> Array:
-    """Check and copy the array returned by a user-defined function.
-
-    The function may return one of its arguments, or the same array each time, and user-defined
-    constants may change the precision.
-    """
+    """Check and copy the array returned by a user's function: it may be one of its arguments."""
     fits = (
         array_api_compat.is_array_api_obj(value)
         and not isinstance(value, np.ma.MaskedArray)

@@ -32,15 +32,10 @@ from steinpath.problem._rows import Rows
 
 
 class History(list[Array]):
-    """Past blocks of shape (size, members, columns), the newest last.
+    """Past blocks of shape (size, members, columns), the newest last."""
 
-    Attributes
-    ----------
-    carried : object
-        Linear state of an update, such as an anchor or an average: a block or a tuple of blocks. It
-        is None before the first update; an algorithm that sets it has ``carries = True``.
-    """
-
+    #: Linear state of an update, such as an anchor or an average: a block or a tuple of blocks. It
+    #: is None before the first update; an algorithm that sets it has ``carries = True``.
     carried: Any = None
 
 
@@ -106,13 +101,7 @@ class Algorithm(ABC):
     def bind(
         self, design: Design, y: Array, loss: Loss, penalty: Penalty
     ) -> tuple[Algorithm, Maps]:
-        """Check that the algorithm supports the problem, and fix all step sizes.
-
-        Returns
-        -------
-        tuple of Algorithm and Maps
-            The algorithm with its final step sizes, and its maps for this problem.
-        """
+        """Return the algorithm with its final step sizes, and its maps, if it fits the problem."""
 
     @abstractmethod
     def why_diverged(self, design: Design, loss: Loss) -> str:

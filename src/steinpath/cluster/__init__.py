@@ -10,11 +10,5 @@ from __future__ import annotations
 from steinpath.cluster._calls import OutOfStep, WorkerLost
 from steinpath.cluster._design import DistributedDesign, from_dask_array, from_delayed, from_files
 
-__all__ = [
-    "DistributedDesign",
-    "OutOfStep",
-    "WorkerLost",
-    "from_dask_array",
-    "from_delayed",
-    "from_files",
-]
+__all__ = ["DistributedDesign", "OutOfStep", "WorkerLost", "from_dask_array", "from_delayed"]
+__all__ += ["from_files"]

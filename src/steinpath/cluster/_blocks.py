@@ -222,10 +222,7 @@ def _parquet() -> Any:
 
 
 class StoredBlock:
-    """A dense block of rows in a file, validated, with a few pieces in memory at a time.
-
-    On another worker, Dask recreates it by ``again``, by default from all its rows.
-    """
+    """A dense, validated block of rows in a file; on another worker ``again`` recreates it."""
 
     def __init__(
         self, rows: np.ndarray, name: str, largest_part: int, again: tuple[Any, ...] | None
@@ -247,8 +244,7 @@ class StoredBlock:
 def stored(source: Any, name: str, largest_part: int) -> Any:
     """Put a block, or what a function loads, into a file of this worker, and validate it.
 
-    A function returns an array, a memory map (whose file is used directly), or an iterator over
-    arrays of successive rows. Sparse blocks stay in memory.
+    A function may return an iterator over arrays of successive rows. Sparse blocks stay in memory.
     """
     if not callable(source):
         return _written(source, name, largest_part, None)

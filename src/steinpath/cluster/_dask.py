@@ -37,10 +37,7 @@ _LARGE = {"distributed.admin.large-graph-warning-threshold": "1 TiB"}
 
 
 class DaskCarrier:
-    """Carries messages to the sessions of all blocks of a design, on Dask workers.
-
-    A block that is loaded again must have the same properties as before.
-    """
+    """Carries messages to the sessions of all blocks of a design, on Dask workers."""
 
     def __init__(self, design: DistributedDesign):
         self.names: Sequence[str] = design.names  # of the blocks in messages
@@ -193,10 +190,7 @@ _limiting = threading.Lock()
 
 @contextmanager
 def _few_threads(workers_threads: int) -> Iterator[None]:
-    """Divide the cores among the threads of a worker, unless others have done so.
-
-    Otherwise each would use all cores, unless started with one thread, as by Dask's nannies.
-    """
+    """Divide the cores among the threads of a worker, unless others have done so."""
     fair = max(1, (os.cpu_count() or 1) // workers_threads)
     with _limiting:  # two threads that set limits concurrently would not restore the original ones
         too_many = any(library["num_threads"] > fair for library in _libraries().info())

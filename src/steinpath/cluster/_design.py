@@ -12,6 +12,7 @@ import numpy as np
 
 from steinpath._support.arrays import Array
 from steinpath._support.caching import cached_property
+from steinpath._support.docstrings import describes
 from steinpath._support.validation import check_flag
 from steinpath.cluster._blocks import (
     ColumnNames,
@@ -131,6 +132,19 @@ def _rows_of_method(design: Design, name: str, *args: Any) -> OverRows:
     return OverRows(getattr(design, name)(*args))
 
 
+_loads_blocks = describes(
+    """\
+client : distributed.Client, optional
+    Client of the cluster; the current client by default.
+in_memory : bool, default=True
+    Whether the workers keep blocks in memory. If False, each block is written to a file and
+    read in pieces; it is in memory once before it is written. Sparse blocks always stay in
+    memory.""",
+    returns="DistributedDesign",
+)
+
+
+@_loads_blocks
 def from_dask_array(X: Any, client: Any = None, in_memory: bool = True) -> DistributedDesign:
     """Create a distributed design from a Dask array, with one block per chunk of rows.
 
@@ -139,16 +153,6 @@ def from_dask_array(X: Any, client: Any = None, in_memory: bool = True) -> Distr
     X : dask.array.Array of shape (n, p)
         Dask array or data frame. Chunks along columns are merged. A few large chunks of rows are
         best, one per thread of the cluster; rechunk an array with many small chunks.
-    client : distributed.Client, optional
-        Client of the cluster; the current client by default.
-    in_memory : bool, default=True
-        Whether the workers keep blocks in memory. If False, each block is written to a file and
-        read in pieces; it is in memory once before it is written. Sparse blocks always stay in
-        memory.
-
-    Returns
-    -------
-    DistributedDesign
     """
     client = _client(client)
     check_flag("in_memory", in_memory)
@@ -165,6 +169,7 @@ def from_dask_array(X: Any, client: Any = None, in_memory: bool = True) -> Distr
     return make_design(tasks, names, client, in_memory, placed=not futures_of(X))
 
 
+@_loads_blocks
 def from_delayed(
     loaders: Sequence[Any], client: Any = None, in_memory: bool = True
 ) -> DistributedDesign:
@@ -176,14 +181,6 @@ def from_delayed(
         Each provides one block of rows, dense or sparse. A callable takes no arguments. Loaders
         are called again if a worker is lost, and must then provide the same rows. With
         ``in_memory=False``, a callable may also return an iterator over arrays of successive rows.
-    client : distributed.Client, optional
-        Client of the cluster; the current client by default.
-    in_memory : bool, default=True
-        Whether the workers keep blocks in memory; see `from_dask_array`.
-
-    Returns
-    -------
-    DistributedDesign
     """
     client = _client(client)
     from dask.base import is_dask_collection
@@ -204,6 +201,7 @@ def from_delayed(
     return make_design(loaders, names, client, in_memory)
 
 
+@_loads_blocks
 def from_files(
     paths: Sequence[Any],
     columns: ColumnNames | None = None,
@@ -223,8 +221,6 @@ def from_files(
         order, except the response and the index of a pandas data frame.
     response : str or int, optional
         Column to return as y.
-    client : distributed.Client, optional
-        Client of the cluster; the current client by default.
     in_memory : bool or "auto", default="auto"
         Whether the workers keep blocks in memory. If False, ``.npy`` files are read in pieces in
         each product. Parquet files are first converted to binary files in the scratch folders of

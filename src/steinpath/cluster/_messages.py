@@ -143,10 +143,7 @@ def transformations(design: Design) -> tuple[Any, ...]:
 
 
 class CallPickler(Pickler):  # type: ignore[misc]
-    """Packs a call for all blocks, and collects what is sent beside it.
-
-    ``known`` are references of objects, ``norms`` bounds of designs by their `transformations`.
-    """
+    """Packs a call for all blocks, with ``known`` references of objects and norms of designs."""
 
     def __init__(
         self,
@@ -243,10 +240,7 @@ class Totals(NamedTuple):
 
 
 class ResultPickler(Pickler):  # type: ignore[misc]
-    """Packs a result without its arrays over rows: these are ``parts``, or are kept.
-
-    Other arrays must be the same on all blocks, which is checked by their ``summaries``.
-    """
+    """Packs a result without its arrays over rows; others must be the same on all blocks."""
 
     def __init__(self, value: Any, key: int, kept: KeptObjects):
         file = BytesIO()
@@ -356,10 +350,7 @@ def _without_rows(estimate: Estimate) -> Estimate:
 def unpack_result(
     packed: bytes, parts: Sequence[Sequence[np.ndarray]], sources: dict[str, Callable[..., Any]]
 ) -> Any:
-    """Return the result of the first block with the arrays over rows of all blocks.
-
-    ``sources`` are the design of the client, its objects, and references to new ones.
-    """
+    """Return the result of the first block with the arrays over rows of all blocks."""
 
     def rows(k: int, axis: int) -> np.ndarray:
         return np.concatenate([own[k] for own in parts], axis=axis)

@@ -31,11 +31,10 @@ _PIECE = 2**20
 
 
 class Communicator:
-    """Connection of one block to the others, by which all of them compute totals.
+    """Connection of one block to the others, by which all compute totals, in the same order.
 
-    ``exchange`` sends a value of this block and returns the total of all blocks as a new array: a
-    "sum", the elementwise "largest", or that of the "first" block. All blocks must call it in the
-    same order. ``bounds`` are the first row of each block and the number of all rows.
+    ``exchange`` returns the "sum", the elementwise "largest" or the "first" of the blocks' values.
+    ``bounds`` are the first row of each block and the number of all rows.
     """
 
     def __init__(self, index: int, bounds: Sequence[int], exchange: Callable[[str, Array], Array]):
@@ -191,10 +190,7 @@ class _Stopped(BaseException):
 
 
 class Session:
-    """Calls on one block, made in a thread that waits for totals of all blocks.
-
-    A session that Dask copies to another worker starts anew, and says that it is lost.
-    """
+    """Calls on one block, made in a thread; a session that Dask copies says that it is lost."""
 
     def __init__(self, block: Any, index: int, bounds: Sequence[int], dtype: str):
         self._args, self._name = (block, index, bounds, dtype), f"steinpath-block-{index}"
@@ -208,10 +204,7 @@ class Session:
         return Session, self._args
 
     def exchange(self, position: int, message: Any) -> Answer:
-        """Return the answer to a call or a total, given the number of messages including it.
-
-        Dask may deliver a message twice; the answer is then the same.
-        """
+        """Return the answer to a call or a total; the same if Dask delivers a message twice."""
         with self._lock:
             if position == self._position:
                 return self._last

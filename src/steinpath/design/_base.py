@@ -145,10 +145,7 @@ class Design(ABC):
         return self.shape[0]
 
     def on_blocks(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Call a function where the rows are: here, or on every block of rows of a cluster.
-
-        There, this design and results of earlier calls are replaced by those of the block.
-        """
+        """Call a function where the rows are: here, or on every block of rows of a cluster."""
         return function(*args)
 
     def gathered(self, values: Array) -> Array:

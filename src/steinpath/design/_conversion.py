@@ -79,11 +79,7 @@ def remote_rows(X: Any) -> Design | None:
 
 
 def readable(name: str, values: Any) -> Any:
-    """Return data in a form that scikit-learn reads correctly; reject what `run` rejects.
-
-    Data frames keep the names of their columns. Arrays of other libraries stay on their device with
-    scikit-learn's array API dispatch, and become NumPy arrays without.
-    """
+    """Return data in a form that scikit-learn reads correctly; reject what `run` rejects."""
     if needs_blocks(values):  # read and checked in blocks
         return values
     if hasattr(type(values), "compute"):  # of Dask
@@ -148,8 +144,7 @@ def standardised(
 ) -> tuple[Design, Array, Array | None]:
     """Return a design of standardised columns, their scales, and the means if these are subtracted.
 
-    Scales are standard deviations or root mean squares. An array is scaled once, and may be centred
-    before it is rounded to ``dtype``; other matrices are scaled in each product, without a copy.
+    Only an array is copied, and may be centred before it is rounded to ``dtype``.
     """
     lazy = lazy_design(X, any_size=standardize)
     columns = X if lazy is None else lazy

@@ -33,9 +33,7 @@ from steinpath.design._dense import DenseDesign
 class BlockSizes:
     """Limits on the part of a mapped file that is in memory at a time, in bytes and rows.
 
-    Two blocks of the default size fit into a processor's cache. Very long rows, whose products cost
-    more to sum than to compute, are read ``few_rows`` at a time, up to ``largest_block`` bytes.
-    Parts of X up to ``largest_part`` bytes are copied into memory.
+    Two blocks fit into a processor's cache. Very long rows are read ``few_rows`` at a time.
     """
 
     block: int = 2**23
@@ -54,13 +52,10 @@ def needs_blocks(X: Any, largest: int = _SIZES.largest_block) -> bool:
 
 
 class BlockDesign(ScalableDesign):
-    """Memory-mapped file, or a view of one, that is never loaded as a whole.
+    """Memory-mapped file, or a view of one, that is never loaded as a whole and must not change.
 
-    Memory holds a few blocks, copies of parts for the tangents, and the path itself. `matmat` reads
-    the file forwards and `rmatmat` backwards, so that each finds the blocks that the other read
-    last in the cache of the operating system. The file must not change while the design is used.
-
-    any_size: entries may have any magnitude, because a `ScaledDesign` rescales them
+    `matmat` reads it forwards and `rmatmat` backwards, so that each finds the last blocks of the
+    other in the cache of the operating system. With ``any_size`` a `ScaledDesign` rescales entries.
     """
 
     out_of_core = True

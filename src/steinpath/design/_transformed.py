@@ -27,15 +27,11 @@ from steinpath.problem._rows import Rows
 
 
 class InterceptDesign(TransformedDesign):
-    """Centred columns with an additional constant column for the intercept.
+    """Centred columns, by a rank-one correction of each product, and a constant column at the end.
 
-    Centring is a rank-one correction of each product, so X itself is never copied. The last column
-    holds ``intercept_scale``, the root mean square of the centred entries. It is 1 for standardised
-    features; in other units it keeps the convergence of the intercept and the norm of the matrix in
-    proportion.
-
-    By default, ``means``, (p,) or (p, members, 1), and ``intercept_scale``, a number or
-    (members, 1), are computed.
+    The constant is the root mean square of the centred entries by default, which keeps the
+    convergence of the intercept and the norm of the matrix in proportion. Means are (p,) or
+    (p, members, 1), and constants a number or (members, 1).
     """
 
     def __init__(self, features: Design, means: Array | None = None, intercept_scale: Any = None):
@@ -74,10 +70,9 @@ class InterceptDesign(TransformedDesign):
         return InterceptDesign(self.inner.some(members), means, scales)
 
     def without(self, left_out: np.ndarray, count: Any = None, copies: int = 1) -> InterceptDesign:
-        """Return the design of members that hold out rows, each centred by the rows it keeps.
+        """Return the design of members that hold out rows, (n, K), centred by the rows they keep.
 
-        ``left_out`` is (n, K), among all rows; ``count`` the sample size, or (K,), in the scaling
-        of the loss, by default that of all rows. The set of members is repeated ``copies`` times.
+        ``count`` is the sample size in the loss; the members are repeated ``copies`` times.
         """
         features = WeightedDesign.without(self.inner, left_out, count, copies)
         removed = self.array(self.local(left_out))[:, :, None]
@@ -159,12 +154,9 @@ def _root_or_one(mean_square: Array, means: Array) -> Any:
 
 
 class WeightedDesign(TransformedDesign):
-    """Non-uniform sample weights: integer weights are equivalent to repeated rows.
+    """Non-uniform sample weights, (n,) or (n, members, 1), by which ``adjoint`` repeats rows.
 
-    Fitted values and duals are those of a single copy of each row; ``adjoint`` sums over all
-    copies. Weights have shape (n,) or (n, members, 1).
-
-    count: sample size, or (members, 1); the number of rows by default
+    Fitted values and duals are those of single copies; ``count`` is the sample size, if given.
     """
 
     forward = of_inner("forward")

@@ -146,9 +146,7 @@ class ProbeEstimates:
 class Compression:
     """Batch prepared for compressed corrections, with the probes drawn so far.
 
-    Each member has its second moments of a row and its squared row scales, if known, and its
-    generator. ``dtype`` is the precision of the tangents, which are propagated with the Gram matrix
-    (``use_gram``) by default where that is cheaper.
+    ``dtype`` is the precision of tangents, propagated with the Gram matrix where that is cheaper.
     """
 
     def __init__(

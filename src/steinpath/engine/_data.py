@@ -112,11 +112,7 @@ class RunData:
             return bound, maps.for_rows(self.rows, 1)
 
     def without(self, left_out: np.ndarray, count: Any = None, copies: int = 1) -> RunData:
-        """Return the data of K members that hold out rows, as if these rows did not exist.
-
-        Columns are centred by the kept rows, which also determine the initial intercepts. Arguments
-        are those of `InterceptDesign.without`. These data must have a single member.
-        """
+        """Return the data of K members without some rows, as by `InterceptDesign.without`."""
         design = self.design
         if not isinstance(design, InterceptDesign):
             masked = WeightedDesign.without(design, left_out, count, copies)

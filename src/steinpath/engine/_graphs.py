@@ -51,10 +51,7 @@ class Recording:
     def replay(
         self, advance: Advance, step: Step, past: Histories, times: Iterator[int]
     ) -> Iterator[Newest]:
-        """Record ``advance`` once and launch it for each iteration, overwriting its arrays.
-
-        If the step cannot be recorded, no iteration is taken from ``times``.
-        """
+        """Record ``advance`` and launch it for all times, or none if it cannot be recorded."""
         if self._graph is None or self._step is None or not step.resembles(self._step):
             self._record(advance, step, past)
         if self.failed:

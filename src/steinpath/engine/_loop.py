@@ -125,8 +125,7 @@ def iterate(
 ) -> Generator[Newest]:
     """Advance a recursion, extending its histories and trimming them to its memory.
 
-    With a recording, arrays are overwritten by the next iteration, and the histories are up to date
-    once the iterator is closed.
+    With a recording, the next iteration overwrites arrays; histories are complete at the end.
     """
     times = iter(times)
     while True:

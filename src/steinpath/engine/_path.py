@@ -11,7 +11,7 @@ import numpy as np
 
 from steinpath._support.arrays import Array, cast, copied, namespace, to_numpy
 from steinpath._support.caching import cached_property
-from steinpath._support.charts import line_chart
+from steinpath._support.charts import line_chart, on_axes
 from steinpath._support.printing import fragment
 from steinpath.algorithms._base import Algorithm, Maps
 from steinpath.design._base import Design
@@ -201,6 +201,7 @@ class Path:
         if self.design.weights is not None:
             raise ValueError(advice)
 
+    @on_axes
     def plot(
         self, names: Sequence[str] | None = None, best: int | None = None, ax: Axes | None = None
     ) -> Axes:
@@ -210,17 +211,8 @@ class Path:
 
         Parameters
         ----------
-        names : sequence of str of length p, optional
-            Names of the columns of X.
         best : int, optional
             The selected iteration, which is marked.
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on; a new figure by default.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
         """
         from steinpath.plots import plot_coefficients
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from steinpath._support.arrays import Array, in_own_precision, namespace
+from steinpath._support.docstrings import describes_as
 from steinpath._support.validation import (
     check_array,
     check_count,
@@ -150,6 +151,7 @@ def run_data(
     return path
 
 
+@describes_as(run)
 def run_batch(
     X: Any,
     y: Any,
@@ -171,17 +173,11 @@ def run_batch(
         Design matrix of each member, or one shared by all.
     y : array-like of shape (members, n) or (n,)
         Responses of each member, or one vector for all if they share X.
-    loss : Loss
-        Loss, such as ``sp.LAD()``.
     penalty : Penalty or sequence of Penalty
         Penalty, such as ``sp.Lasso(0.5)``, for all members or one per member.
     algorithm : ChambollePock, HalpernPDHG, LinearizedADMM, ProximalGradient or FISTA
         Algorithm to run. Step sizes that are None are determined from the first member's y and are
         stable for all members.
-    n_iter : int, default=300
-        Number of iterations.
-    fit_intercept : bool, default=False
-        As for `steinpath.run`.
 
     Returns
     -------
@@ -318,9 +314,8 @@ def start(data: RunData, penalty: Penalty, algorithm: Algorithm, members: int = 
 def best_ratio(data: RunData, penalty: Penalty, algorithm: PrimalDual, members: int) -> float:
     """Return the ratio of steps with the lowest objective after a few iterations.
 
-    It is for the first response, and for the smallest and the middle penalty, since large ones need
-    few iterations with any ratio. Of about equal ratios, the one nearest to a third is used: its
-    early iterates have the lowest risk on the paper's model, and unequal steps are slow later on.
+    It is for the smallest and the middle penalty, since large ones need few iterations anyway. Of
+    about equal ratios it is the one nearest to a third, whose early iterates have the lowest risk.
     """
     one = RunData(data.y[:, :1], data.loss, data.design.member(0), data.level[:1])
     kinds = [penalty]

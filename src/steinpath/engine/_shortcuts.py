@@ -233,8 +233,7 @@ class DiagonalDesign(Design):
 class Spectrum:
     """Singular values of a design, and quadratic forms in its singular vectors.
 
-    With an intercept, the constant column is the last singular vector. If X has more columns than
-    rows, a single zero represents its null space.
+    The last is that of the constant column. A single zero represents the null space, if p > n.
     """
 
     values: Array

@@ -337,11 +337,7 @@ def _moved(block: Array, old: Coordinates, new: Coordinates, total: int) -> Arra
 
 
 def design_in(batch: Batch, dtype: Any, rngs: Sequence[np.random.Generator]) -> Design:
-    """Return the batch's design in another precision, or unchanged if that is not accurate enough.
-
-    It is not if entries overflow, if means are so large that centred entries lose their digits, or
-    if a path is near the limits of the precision. There is one generator per member.
-    """
+    """Return the design in another precision, or unchanged if entries, means or paths forbid it."""
     whole = batch.data.design
     if not batch.maps.structured:  # user-defined maps are called in the path's precision
         return whole

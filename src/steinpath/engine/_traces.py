@@ -369,8 +369,7 @@ def dual_traces(
 def recent_curves(iterates: Array, tol: float) -> tuple[Array, Array]:
     """Approximate iterates (T, p) by the last one plus ``curves @ directions.T``, of rank r.
 
-    Responses decay, so iterates are weighted by recency, in logarithmic time before the last one,
-    which is represented exactly. Singular values below ``tol`` are dropped.
+    They are weighted by recency, since responses decay, in logarithmic time before the last one.
     """
     xp = namespace(iterates)
     differences = iterates - iterates[-1:, :]

@@ -605,11 +605,9 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         Summary
-            ``print`` it for plain text; notebooks show it as HTML. It has the model, the size of
-            the data, the selected ``alpha`` and iteration, the estimated risk adjusted for
-            selection, the training error, the error of a constant prediction, the number of nonzero
-            coefficients, and the warnings as numbered notes. Fits of several quantiles or classes
-            have one row for each.
+            ``print`` it for plain text; notebooks show it as HTML. It has the model, the selected
+            ``alpha`` and iteration, the risk adjusted for selection, other errors, the number of
+            nonzero coefficients, and warnings; for several quantiles or classes, a row for each.
         """
         check_is_fitted(self)
         fitted = getattr(self, "estimators_", [self])

@@ -156,10 +156,7 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
             self.error_rate_, self.error_rate_stderr_ = self.best_risk_, self.best_risk_stderr_
 
     def _keep_scores(self, X: Any, codes: np.ndarray, sample_weight: Any, groups: Any) -> None:
-        """Store scores of the out-of-fold predictions.
-
-        Their losses are assumed to be as dependent as those by which models are selected.
-        """
+        """Store scores of out-of-fold predictions, with the dependence of the selection."""
         fitted = getattr(self, "estimators_", [self])
         decisions = to_numpy(self.left_out_decision_).astype(float).reshape(len(codes), -1)
         tested = np.flatnonzero(~np.isnan(decisions).any(axis=1))

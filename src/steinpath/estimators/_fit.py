@@ -50,11 +50,7 @@ _MOST_ENTRIES = 2**26
 
 
 class PreparedRows(NamedTuple):
-    """The data of a fit: columns not standardised, weights None if uniform.
-
-    ``scale`` and ``centre`` standardise the columns. ``sources`` has the index of each row in the
-    data of the user, None if rows are unchanged.
-    """
+    """The data of a fit, its standardisation, and the index of each row if rows changed."""
 
     X: Any
     y: Array
@@ -95,10 +91,7 @@ class PreparedRows(NamedTuple):
 def prepare_rows(
     X: Any, y: Any, sample_weight: Any, needs_risk: bool, **how: Any
 ) -> tuple[PreparedRows, Design]:
-    """Return the rows, and a design of their columns, `standardised` in the way given.
-
-    If the risk is needed, counts are expanded, and other weights raise an error.
-    """
+    """Return the rows, with counts expanded if the risk is needed, and a `standardised` design."""
     X, y, weights, sources = _weighted(X, y, sample_weight, needs_risk)
     if isinstance(X, np.ndarray) and X.dtype.kind != "f" and not needs_blocks(X):
         X = X.astype(float)  # rows taken from a file
@@ -175,11 +168,7 @@ class Progress:
         self._anyone_listens = bool(getattr(estimator, "_skl_callbacks", ()))
 
     def watch(self, rows: PreparedRows, data: RunData, known: int) -> Watch | None:
-        """Return the function to call after each iteration; None without callbacks.
-
-        ``known`` is the number of iterations of a warm start. With a single penalty, callbacks are
-        passed the model of the iterate.
-        """
+        """Return what to call after each iteration but the ``known`` ones, if anything."""
         if self._root is None or not self._anyone_listens or known == self._n_iter:
             return None
 

@@ -121,12 +121,11 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
     ) -> CoefficientIntervals | list[CoefficientIntervals]:
         """Return confidence intervals for the coefficients of the linear model.
 
-        The estimates are debiased for the penalty and early stopping. They are computed from an
-        early iterate, where intervals are short, not from the selected one; see
-        `steinpath.coefficient_intervals` for the assumptions. They are not adjusted for selection
-        of ``alpha``, on which early iterates hardly depend. If `groups` were passed to `fit`,
-        standard errors are cluster-robust. The training data are used again and must not have been
-        modified since; pickled models do not contain them.
+        The estimates are debiased for the penalty and early stopping, and computed from an early
+        iterate, where intervals are short; see `steinpath.coefficient_intervals` for the
+        assumptions. They are not adjusted for selection of ``alpha``, on which early iterates
+        hardly depend. If `groups` were passed to `fit`, standard errors are cluster-robust. The
+        training data are used again and must be unchanged; pickled models do not contain them.
 
         Parameters
         ----------
@@ -137,9 +136,8 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
             Confidence level of each interval.
         without : array-like of int, optional
             Columns to leave out, such as the reference level of each category
-            (`TableEncoder.reference_features_`): all levels of a category add up to a constant, so
-            only differences from one of them are identified. The selected ``alpha`` is run again
-            without these columns.
+            (`TableEncoder.reference_features_`), since only differences between the levels of a
+            category are identified. The selected ``alpha`` is run again without these columns.
         names : array-like of str, optional
             Names of the columns of X; by default those of a data frame.
 
@@ -366,10 +364,9 @@ class PathRegressor(Regressor, GeneralEstimator):
     Notes
     -----
     With scikit-learn's array API dispatch (``sklearn.set_config(array_api_dispatch=True)``), X may
-    be an array of a library other than NumPy, such as a torch tensor on a GPU. Everything is then
-    computed on its device, and array attributes, `intercept_`, predictions and prediction intervals
-    are arrays of that library. float32 stays float32, except on the scale of y if y is float64. For
-    data frames they are NumPy arrays, as in scikit-learn.
+    be an array of another library, such as a torch tensor on a GPU. Everything is then computed on
+    its device, and array attributes, `intercept_`, predictions and intervals are of that library.
+    float32 stays float32, except on the scale of y if y is float64.
 
     Examples
     --------

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from steinpath._support.charts import interval_chart
+from steinpath._support.charts import interval_chart, on_axes
 from steinpath._support.printing import Summary, fragment
 from steinpath._support.tabular import Tabular
 from steinpath._support.validation import check_count, check_number
@@ -207,6 +207,7 @@ class CoefficientIntervals(Tabular):
         chart = interval_chart([names[k] for k in shown], *columns, x_label=label)
         return fragment("Coefficient intervals", facts, chart, notes=self.warnings)
 
+    @on_axes
     def plot(
         self,
         ax: Axes | None = None,
@@ -215,23 +216,7 @@ class CoefficientIntervals(Tabular):
         fdr: float = 0.1,
         n_tests: int | None = None,
     ) -> Axes:
-        """Plot the intervals, sorted by their estimates: a forest plot.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on; a new figure by default.
-        most : int, default=40
-            Number of intervals to draw: those with the smallest p-values.
-        fdr : float, default=0.1
-            False discovery rate at which coefficients are marked.
-        n_tests : int, optional
-            Number of hypotheses; see `significant`.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-        """
+        """Plot the intervals, sorted by their estimates: a forest plot."""
         from steinpath.plots import plot_intervals
 
         return plot_intervals(self, ax, most=most, fdr=fdr, n_tests=n_tests)

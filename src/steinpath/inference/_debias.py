@@ -60,8 +60,7 @@ def share_of_noise(noise: np.ndarray, stderr: np.ndarray) -> float:
 class Responses:
     """Derivatives of the duals with respect to the residuals, of all paths, by random probes.
 
-    They are computed up to the largest of ``times``. None among these is an iteration with short
-    intervals, for which they are computed until the search is over.
+    They end at the largest of ``times``, or with None when the search for short intervals is over.
     """
 
     #: Estimates of the total responses ``C_t`` by each probe, of shape (end + 1, members, probes).
@@ -152,10 +151,7 @@ class Responses:
         return debiased
 
     def _directions(self, times: Sequence[int]) -> tuple[list[np.ndarray], Array]:
-        """Return directions of the iterates before these iterations, and their curves.
-
-        The first curve is constant, for the total response.
-        """
+        """Return directions of the iterates before these, and their curves: a constant first."""
         batch, parts = self._batch, []
         for k, t in enumerate(times):
             tol = _SMALL * float(self.widths[t, k])
@@ -175,11 +171,7 @@ class Responses:
     def _estimate(
         self, k: int, t: int, traces: np.ndarray, products: np.ndarray, directions: np.ndarray
     ) -> Debiased:
-        """Estimate coefficients of path k from the traces of each probe.
-
-        Numerator and denominator use the same probes, so that most of their Monte Carlo error
-        cancels.
-        """
+        """Estimate coefficients of path k; errors of probes cancel in ratios of their traces."""
         own, widths = self._scores[k], self.widths[:, k]
         if math.isfinite(widths[t]):
             relative = widths / (widths[t] or 1.0)
@@ -252,11 +244,9 @@ def debias(
 def shortest(widths: np.ndarray, doubts: np.ndarray) -> tuple[int, bool]:
     """Return an early iteration with short intervals, and whether later ones cannot change it.
 
-    Total responses vary over data sets, for losses with kinks the more the later the iteration,
-    and the smallest of many widths is biased downwards. So each width is computed with a total
-    response reduced by three standard errors (``doubts`` are relative ones), and the first of the
-    iterations that are about equally good is returned. The search ends at four times the best
-    iteration so far.
+    The smallest of many widths is biased downwards. So each is computed with a total response
+    reduced by three standard errors (``doubts`` are relative ones), and the first of about equally
+    good iterations is returned.
     """
     # the relative error is too small where a total response is too large by chance
     doubt = np.concatenate([[np.inf], np.maximum.accumulate(doubts[1:])])

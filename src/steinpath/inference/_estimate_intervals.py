@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from steinpath._support.arrays import to_numpy
+from steinpath._support.docstrings import describes_as
 from steinpath._support.validation import (
     check_choice,
     check_count,
@@ -122,6 +123,7 @@ def coefficient_intervals(
     return at_times[0][0]
 
 
+@describes_as(coefficient_intervals)
 def coefficient_intervals_batch(
     batch: Batch,
     t: int | None = None,
@@ -140,8 +142,6 @@ def coefficient_intervals_batch(
     ----------
     batch : Batch
         The paths, as returned by `run_batch`.
-    t, features, level, rng, precision, scores
-        As for `coefficient_intervals`.
     covariance : array-like of shape (p, p), optional
         Covariance of the rows of X, the same for all paths.
     row_scale : None or "norm"

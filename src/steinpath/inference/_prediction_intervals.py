@@ -51,11 +51,10 @@ class PredictionIntervals:
         The response of each row minus its prediction by that model.
     symmetric : bool, default=True
         Whether to use absolute residuals at ``1 - level``. Otherwise signed residuals are used at
-        ``(1 - level) / 2`` on each side, for models of a quantile, whose residuals are not centred
-        at 0.
+        ``(1 - level) / 2`` on each side, for models of a quantile.
     model : tuple of an ndarray of shape (p,) and a float, optional
-        Coefficients and intercept of one model at which all intervals are centred, instead of the
-        models of the folds. For time series, whose early models have few rows.
+        Coefficients and intercept of one model at which all intervals are centred, for time series,
+        whose early models have few rows.
 
     Notes
     -----
@@ -64,11 +63,8 @@ class PredictionIntervals:
     covers the response of a new row with probability at least :math:`1 - 2\alpha` minus a term that
     is small for large n, for any distribution; see [1]_, Theorem 4. In practice coverage is close
     to :math:`1 - \alpha`. Everything selected, such as a penalty, must be selected without the
-    fold. Coverage is marginal: it is an average over x, and may be lower for some x and higher for
-    others.
-
-    There is no guarantee for dependent rows (rows of one group in different folds, time series),
-    nor if ``model`` is given.
+    fold. Coverage is an average over x, and may be lower for some x. There is no guarantee for
+    dependent rows (rows of one group in different folds, time series), nor if ``model`` is given.
 
     References
     ----------
@@ -173,11 +169,7 @@ class PredictionIntervals:
     def rescaled(
         self, scale: Any, centre: Any | None = None, level: float = 0.0
     ) -> PredictionIntervals:
-        """Return the same intervals for columns in other units.
-
-        The coefficients are those of ``(x - centre) / scale``, and ``centre`` is 0 by default;
-        those returned are of ``x``. ``level`` is added to all predictions.
-        """
+        """Return intervals for ``x`` from these for ``(x - centre) / scale``, plus ``level``."""
         centre = np.zeros(self.coef.shape[1]) if centre is None else centre
         coef, model = self.coef / scale, self.model
         if model is not None:
@@ -189,11 +181,9 @@ class PredictionIntervals:
     def thinned(self, most: int = 2000) -> PredictionIntervals:
         """Return approximately the same intervals from at most so many residuals.
 
-        In each fold every g-th residual is kept, from the largest absolute value down; signed
-        residuals are kept from both ends to the median. Each represents itself and g - 1 others
-        that are no larger in absolute value, so that intervals do not become narrower, unless
-        nearly all of a fold (half of it for signed residuals) is beyond a bound. Four residuals are
-        kept for each fold if that is more.
+        In each fold every g-th residual is kept, at least four, from the largest absolute value
+        down (signed ones from both ends to the median). It stands for g - 1 others that are no
+        larger, so that intervals do not become narrower.
         """
         most = max(check_count("most", most), 4 * len(self.coef))
         step = -(-len(self.residuals) // most)
@@ -245,18 +235,13 @@ def cross_conformal(
     fold: np.ndarray,
     alpha: float,
 ) -> Array:
-    r"""Return prediction intervals, of shape (m, 2), from predictions of out-of-fold models.
+    r"""Return intervals (m, 2) from predictions ``lower`` and ``upper``, (m, K), of K models.
 
-    ``lower`` and ``upper`` are predictions of shape (m, K), of any array library. The lower bound
-    is the :math:`\lfloor \alpha (n + 1) \rfloor`-th smallest of
+    The lower bound is the :math:`\lfloor \alpha (n + 1) \rfloor`-th smallest of
     ``lower[:, fold[i]] - lower_scores[i]`` over the n rows i, and the upper bound the
     :math:`\lfloor \alpha (n + 1) \rfloor`-th largest of ``upper[:, fold[i]] + upper_scores[i]``.
-    With absolute residuals as scores this is CV+; with the scores ``max(lower - y, y - upper)`` of
-    quantiles it is conformalised quantile regression.
-
-    Every interval is extended to contain the median over i of the midpoints of these pairs.
-    Otherwise the lower bound could exceed the upper one, for low levels or where the predicted
-    quantiles are much closer than for most rows.
+    With absolute residuals as scores this is CV+. Every interval is extended to contain the median
+    of the midpoints of these pairs: the bounds could cross for low levels or close quantiles.
     """
     n, rank = len(fold), _rank(alpha, len(fold))
     low = _Shifted(-lower_scores, fold)
@@ -292,9 +277,8 @@ class _Shifted:
     def smallest(self, centres: Array, k: int) -> Array:
         """Return the k-th smallest for each row of ``centres``.
 
-        It differs from that with a single centre by no more than the centres differ. Shifts that
-        differ from the k-th by more than that are certainly above or below it, and only the others
-        are sorted: few, if the models are nearly the same.
+        Shifts that differ from the k-th by more than the centres differ are above or below it for
+        sure, and only the others are sorted: few, if the models are nearly the same.
         """
         xp, within = namespace(centres), _columns(centres, self.used)
         spread = float(xp.max(xp.max(within, axis=1) - xp.min(within, axis=1)))

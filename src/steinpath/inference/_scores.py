@@ -292,10 +292,7 @@ def nodewise_scores(path: Path, features: np.ndarray, row_squares: Array | None)
 def _regress(
     scaled: ScaledDesign, features: np.ndarray, scales: np.ndarray, lam: float
 ) -> tuple[Array, np.ndarray, np.ndarray]:
-    """Return the residuals of some columns, of shape (n, k), and two arrays of shape (k,).
-
-    These are their products with their own columns, and their largest correlations with others.
-    """
+    """Return residuals (n, k), products with their columns, largest correlations with others."""
     n, members, own = scaled.n_rows, len(features), scales[features]
     # of the unscaled columns, for which `columns_of` handles the intercept
     columns = columns_of(scaled.inner, features) / scaled.array(np.where(own > 0, own, np.inf))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from steinpath._support.charts import BLUE, GREEN, GREY, ORANGE
+from steinpath._support.charts import BLUE, GREEN, GREY, ORANGE, on_axes
 from steinpath.plots._residuals import held_out
 from steinpath.plots._style import drawing_on, note, place_legend
 from steinpath.problem._margins import Logistic, class_probabilities
@@ -75,6 +75,7 @@ def reliability(positive: np.ndarray, probability: np.ndarray) -> Reliability:
     return Reliability(predicted, observed, np.sqrt(variance / count), count)
 
 
+@on_axes
 def plot_roc(tuning: Tuning | Mapping[str, Tuning], ax: Axes | None = None) -> Axes:
     """Plot the ROC curve of out-of-fold decision values; see `plot_predicted` for these.
 
@@ -83,8 +84,6 @@ def plot_roc(tuning: Tuning | Mapping[str, Tuning], ax: Axes | None = None) -> A
     tuning : Tuning, or mapping of str to Tuning
         Result of `steinpath.tune` with a margin loss, such as `steinpath.Logistic`. With
         more than two classes, a mapping from class name to the one-vs-rest result.
-    ax : matplotlib.axes.Axes, optional
-        Axes to plot on. If None, a new figure is created.
     """
     curves = {}
     for name, one in _by_class(tuning).items():
@@ -99,6 +98,7 @@ def plot_roc(tuning: Tuning | Mapping[str, Tuning], ax: Axes | None = None) -> A
     return axes
 
 
+@on_axes
 def plot_reliability(tuning: Tuning | Mapping[str, Tuning], ax: Axes | None = None) -> Axes:
     """Plot a reliability diagram (calibration curve) of out-of-fold probabilities.
 
@@ -110,8 +110,6 @@ def plot_reliability(tuning: Tuning | Mapping[str, Tuning], ax: Axes | None = No
     tuning : Tuning, or mapping of str to Tuning
         Result of `steinpath.tune` with `steinpath.Logistic`. With more than two classes, a
         mapping from class name to the one-vs-rest result; probabilities are normalised to sum to 1.
-    ax : matplotlib.axes.Axes, optional
-        Axes to plot on. If None, a new figure is created.
     """
     tunings = _by_class(tuning)
     for one in tunings.values():

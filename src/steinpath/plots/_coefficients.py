@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from steinpath._support.arrays import to_numpy
-from steinpath._support.charts import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, YELLOW
+from steinpath._support.charts import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, YELLOW, on_axes
 from steinpath._support.printing import printable
 from steinpath._support.validation import check_count
 from steinpath.plots._style import drawing_on, height_of, set_time_axis
@@ -33,6 +33,7 @@ _ABOVE |= {"textcoords": "offset points", "ha": "center", "va": "bottom", "fonts
 _DASHES = ("-", (0, (5, 1.5)), (0, (1, 1)))
 
 
+@on_axes
 def plot_coefficients(
     path: Path,
     names: Sequence[str] | None = None,
@@ -49,8 +50,6 @@ def plot_coefficients(
 
     Parameters
     ----------
-    path : Path
-        Path to plot.
     names : sequence of str of length p, optional
         Names of the columns of X; ``x0``, ``x1``, … by default. Long names are shortened.
     scale : array-like of shape (p,), optional
@@ -60,8 +59,6 @@ def plot_coefficients(
         Selected iteration, marked by a vertical line.
     top : int, default=10
         Maximum number of coefficients to label.
-    ax : matplotlib.axes.Axes, optional
-        Axes to plot on. If None, a new figure is created.
     """
     if isinstance(path, Sequence):
         raise ValueError("path is a batch of paths; plot its members one at a time")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steinpath._support.charts import BLACK, BLUE, GREY, ORANGE
+from steinpath._support.charts import BLACK, BLUE, GREY, ORANGE, on_axes
 from steinpath._support.printing import with_error
 from steinpath._support.validation import check_count
 from steinpath.plots._style import drawing_on, note, use_log_scale
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _SMALLEST_RATIO = 1e-2
 
 
+@on_axes
 def plot_intervals(
     intervals: CoefficientIntervals,
     ax: Axes | None = None,
@@ -33,20 +34,6 @@ def plot_intervals(
     """Plot confidence intervals for coefficients, sorted by estimate.
 
     Coefficients selected by the Benjamini–Hochberg procedure are coloured.
-
-    Parameters
-    ----------
-    intervals : CoefficientIntervals
-        Intervals to plot.
-    ax : matplotlib.axes.Axes, optional
-        Axes to plot on. If None, a new figure is created.
-    most : int, default=40
-        Maximum number of intervals: those with the smallest p-values are plotted. Coefficients
-        that are not identified are excluded.
-    fdr : float, default=0.1
-        False discovery rate for the coloured coefficients.
-    n_tests : int, optional
-        Number of hypotheses; see `steinpath.CoefficientIntervals.significant`.
     """
     most = check_count("most", most)
     known = np.flatnonzero(np.isfinite(intervals.stderr))
@@ -72,6 +59,7 @@ def plot_intervals(
     return axes
 
 
+@on_axes
 def plot_ranking(rows: Sequence[Any], ax: Axes | None = None) -> Axes:
     """Plot the estimated risks of models with ± 2 standard errors, best first.
 
@@ -82,8 +70,6 @@ def plot_ranking(rows: Sequence[Any], ax: Axes | None = None) -> Axes:
     ----------
     rows : sequence of Ranked
         Models to plot, in any order; see ``steinpath.app.fitted``.
-    ax : matplotlib.axes.Axes, optional
-        Axes to plot on. If None, a new figure is created.
     """
     if not len(rows):
         raise ValueError("nothing to rank: rows is empty")
@@ -124,18 +110,12 @@ def _range_of(risks: np.ndarray, errors: np.ndarray) -> tuple[float, float]:
     return low - margin, high + margin
 
 
+@on_axes
 def plot_diagnostics(risk: Risk, ax: Axes | None = None) -> Axes:
     """Plot the value of each diagnostic relative to its threshold; it warns above 1.
 
     Values that are zero, not finite or far below their threshold are drawn as arrows at the end of
     the scale.
-
-    Parameters
-    ----------
-    risk : Risk
-        Risk estimate to plot.
-    ax : matplotlib.axes.Axes, optional
-        Axes to plot on. If None, a new figure is created.
     """
     diagnostics = risk.diagnostics
     ratios = np.array([diagnostic.value / diagnostic.threshold for diagnostic in diagnostics])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from steinpath._support.arrays import to_numpy
-from steinpath._support.charts import BLUE, GREY, ORANGE
+from steinpath._support.charts import BLUE, GREY, ORANGE, on_axes
 from steinpath._support.validation import check_count
 from steinpath.plots._style import drawing_on, name_of_loss, note, place_legend
 from steinpath.problem._scoring import observation_losses
@@ -34,6 +34,7 @@ def held_out(tuning: Tuning, rows: np.ndarray | None = None) -> tuple[np.ndarray
     return actual[rows], predictions[np.searchsorted(chosen.rows, rows)]
 
 
+@on_axes
 def plot_residuals(risk: Risk, t: int | None = None, ax: Axes | None = None) -> Axes:
     """Plot corrected against raw residuals, with the mean scoring loss of both.
 
@@ -43,12 +44,8 @@ def plot_residuals(risk: Risk, t: int | None = None, ax: Axes | None = None) -> 
 
     Parameters
     ----------
-    risk : Risk
-        Risk estimate to plot.
     t : int, optional
         Iteration; by default, the one with the smallest estimated risk.
-    ax : matplotlib.axes.Axes, optional
-        Axes to plot on. If None, a new figure is created.
     """
     t = risk.best_iter if t is None else check_count("t", t, low=0, high=risk.path.n_iter)
     response, at = risk.path.response, slice(t, t + 1)
@@ -70,6 +67,7 @@ def plot_residuals(risk: Risk, t: int | None = None, ax: Axes | None = None) -> 
     return axes
 
 
+@on_axes
 def plot_predicted(tuning: Tuning, ax: Axes | None = None, *, offset: float = 0.0) -> Axes:
     """Plot actual values against out-of-fold predictions.
 
@@ -79,10 +77,6 @@ def plot_predicted(tuning: Tuning, ax: Axes | None = None, *, offset: float = 0.
 
     Parameters
     ----------
-    tuning : Tuning
-        Tuning result to plot.
-    ax : matplotlib.axes.Axes, optional
-        Axes to plot on. If None, a new figure is created.
     offset : float, default=0
         Constant added to actual values and predictions, to undo centring of the response.
     """
@@ -116,17 +110,11 @@ def _draw_points(
     ax.set(xlim=limits, ylim=limits)  # again: ticks beyond them move them
 
 
+@on_axes
 def plot_left_out_residuals(tuning: Tuning, ax: Axes | None = None) -> Axes:
     """Plot a histogram of out-of-fold residuals, with their median and central 50% and 90%.
 
     See `plot_predicted` for how the predictions are made.
-
-    Parameters
-    ----------
-    tuning : Tuning
-        Tuning result to plot.
-    ax : matplotlib.axes.Axes, optional
-        Axes to plot on. If None, a new figure is created.
     """
     residuals = np.subtract(*held_out(tuning))
     low, high = _frame_of(residuals)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from steinpath._support.arrays import to_numpy
-from steinpath._support.charts import BLACK, BLUE, GREEN, GREY, ORANGE
+from steinpath._support.charts import BLACK, BLUE, GREEN, GREY, ORANGE, on_axes
 from steinpath._support.validation import check_choice, check_count
 from steinpath.plots._classes import plot_roc
 from steinpath.plots._coefficients import plot_coefficients
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from steinpath.tuning._tuning import Tuning
 
 
+@on_axes
 def plot_risk(
     risk: Risk,
     ax: Axes | None = None,
@@ -51,14 +53,8 @@ def plot_risk(
 
     Parameters
     ----------
-    risk : Risk
-        Risk estimate to plot.
-    ax : matplotlib.axes.Axes, optional
-        Axes to plot on. If None, a new figure is created.
     true_risk : array-like of shape (n_iter + 1,), optional
         True risk, if known.
-    log_time : bool, default=False
-        Whether to show iterations on a logarithmic scale.
     best : int, optional
         Selected iteration; by default, the one with the smallest estimated risk.
     """
@@ -75,32 +71,18 @@ def plot_risk(
     return axes
 
 
+@on_axes
 def plot_tuning(tuning: Tuning, ax: Axes | None = None) -> Axes:
-    """Plot the estimated risk over regularisation strengths and iterations as a heat map.
-
-    Parameters
-    ----------
-    tuning : Tuning
-        Tuning result to plot.
-    ax : matplotlib.axes.Axes, optional
-        Axes to plot on. If None, a new figure is created.
-    """
+    """Plot the estimated risk over regularisation strengths and iterations as a heat map."""
     with drawing_on(ax, whole_frame=True) as axes:
         _draw_surface(axes, to_numpy(tuning.risk), tuning.lams, tuning.best, "λ")
         axes.set_title(name_of_loss(tuning.risks[0].test_loss), fontsize="medium")
     return axes
 
 
+@on_axes
 def plot_penalties(tuning: Tuning, ax: Axes | None = None) -> Axes:
-    """Plot the smallest estimated risk for each regularisation strength, ± 2 standard errors.
-
-    Parameters
-    ----------
-    tuning : Tuning
-        Tuning result to plot.
-    ax : matplotlib.axes.Axes, optional
-        Axes to plot on. If None, a new figure is created.
-    """
+    """Plot the smallest estimated risk for each regularisation strength, ± 2 standard errors."""
     risk, stderr, train = (to_numpy(a) for a in (tuning.risk, tuning.stderr, tuning.train))
     order = np.argsort(tuning.lams)
     where = order, risk[order].argmin(axis=1)
@@ -120,6 +102,7 @@ def plot_penalties(tuning: Tuning, ax: Axes | None = None) -> Axes:
     return axes
 
 
+@on_axes
 def plot_audit(risk: Risk, ax: Axes | None = None, *, log_time: bool = False) -> Axes:
     """Plot the audit: exact leave-one-out minus estimated risk, and the bias correction applied.
 
@@ -127,10 +110,6 @@ def plot_audit(risk: Risk, ax: Axes | None = None, *, log_time: bool = False) ->
     ----------
     risk : Risk
         Risk estimate with an audit.
-    ax : matplotlib.axes.Axes, optional
-        Axes to plot on. If None, a new figure is created.
-    log_time : bool, default=False
-        Whether to show iterations on a logarithmic scale.
     """
     audit = risk.audit
     if audit is None:
@@ -157,6 +136,7 @@ def _show_most(ax: Axes, low: np.ndarray, high: np.ndarray) -> None:
     _set_limits(ax, min(low[within].min(), 0.0), max(high[within].max(), 0.0), sizes[~within])
 
 
+@on_axes
 def plot_summary(tuning: Tuning, names: Sequence[str] | None = None, scale: Any = None) -> Figure:
     """Plot a summary of a tuning result in six panels.
 
@@ -167,12 +147,13 @@ def plot_summary(tuning: Tuning, names: Sequence[str] | None = None, scale: Any 
 
     Parameters
     ----------
-    tuning : Tuning
-        Tuning result to plot.
-    names : sequence of str of length p, optional
-        Names of the columns of X.
     scale : array-like of shape (p,), optional
         Factors by which the coefficients are multiplied; see `plot_coefficients`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
     """
     k, best = tuning.best
     risk = tuning.risks[k]
@@ -197,6 +178,7 @@ def plot_summary(tuning: Tuning, names: Sequence[str] | None = None, scale: Any 
     return figure
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RiskPathDisplay:
     """Plot of the estimated risk of a fitted estimator; create one with `from_estimator`.
 
@@ -226,22 +208,16 @@ class RiskPathDisplay:
     'iteration'
     """
 
-    ax_: Axes
-    figure_: Figure
-
-    def __init__(
-        self,
-        *,
-        risk_path: np.ndarray,
-        risk_stderr: np.ndarray,
-        train_path: np.ndarray,
-        alphas: np.ndarray,
-        best: tuple[int, int],
-    ):
-        self.risk_path, self.risk_stderr, self.train_path = risk_path, risk_stderr, train_path
-        self.alphas, self.best = alphas, best
+    risk_path: np.ndarray
+    risk_stderr: np.ndarray
+    train_path: np.ndarray
+    alphas: np.ndarray
+    best: tuple[int, int]
+    ax_: Axes = field(init=False)
+    figure_: Figure = field(init=False)
 
     @classmethod
+    @on_axes
     def from_estimator(
         cls, estimator: Any, *, kind: str = "path", ax: Axes | None = None
     ) -> RiskPathDisplay:
@@ -254,8 +230,6 @@ class RiskPathDisplay:
         kind : {"path", "surface"}, default="path"
             "path" plots risk, standard errors and training error of every iteration at the
             selected alpha; "surface" plots the risk over all alphas and iterations.
-        ax : matplotlib.axes.Axes, optional
-            Axes to plot on. If None, a new figure is created.
 
         Returns
         -------

@@ -6,13 +6,5 @@ from steinpath.problem._penalties import Penalty, SeparablePenalty
 from steinpath.problem._registry import ParameterSpec
 from steinpath.problem._scoring import Criterion
 
-__all__ = [
-    "Criterion",
-    "Diagonal",
-    "Jacobian",
-    "Loss",
-    "ParameterSpec",
-    "Penalty",
-    "SeparableLoss",
-    "SeparablePenalty",
-]
+__all__ = ["Criterion", "Diagonal", "Jacobian", "Loss", "ParameterSpec", "Penalty", "SeparableLoss"]
+__all__ += ["SeparablePenalty"]

@@ -84,10 +84,7 @@ def _check(argument: str, parameters: Any, kind: Any, known: set[str]) -> None:
 
 
 def robust_spread(y: Array, weights: Array | None = None) -> float:
-    """Return the median absolute deviation of y, scaled to the standard deviation of a Gaussian.
-
-    It is the standard deviation if that is 0, then the absolute value of y, and then 1.
-    """
+    """Return the robust standard deviation of y, or if 0 the usual one, or its size, or 1."""
     y = to_numpy(y)
     precision = np.finfo(y.dtype if y.dtype.kind == "f" else float).eps
     median = LAD().location(y, weights)

@@ -41,10 +41,7 @@ class Jacobian(ABC):
 
     @abstractmethod
     def part(self, coordinates: Array | None, dtype: Any) -> Jacobian:
-        """Return the square block of some coordinates (None: all), in another precision.
-
-        The coordinates are indices in increasing order that include the `support`.
-        """
+        """Return the block of coordinates that contain the `support`, in another precision."""
 
     @abstractmethod
     def columns(self, count: int) -> list[Jacobian]:
@@ -132,10 +129,7 @@ class RankOne(WithRankOne):
 
 
 class Groups:
-    """Partition of the coordinates into groups, with sums over each group.
-
-    The array API standard has no scatter operation: coordinates are gathered into a padded table.
-    """
+    """Partition into groups, summed in a padded table: the standard has no scatter."""
 
     def __init__(self, labels: np.ndarray):
         self.names, self.codes, self.sizes = np.unique(

@@ -383,8 +383,7 @@ def check_class_weight(class_weight: Any, classes: Any) -> None:
 def class_probabilities(decision: Array) -> Array:
     """Return class probabilities (n, n_classes) from log-odds.
 
-    These are of the second of two classes, (n,) or (n, 1), or of each class against the rest,
-    (n, n_classes); probabilities of several classes are normalised to sum to 1.
+    These are of the second of two classes, (n,) or (n, 1), or of each class against the rest.
     """
     xp = namespace(decision)
     if decision.ndim == 1 or decision.shape[1] == 1:

@@ -10,7 +10,7 @@ import numpy as np
 
 from steinpath._support.arrays import Array, like, namespace, to_numpy
 from steinpath._support.caching import cached_property
-from steinpath._support.charts import line_chart
+from steinpath._support.charts import line_chart, on_axes
 from steinpath._support.printing import Summary, fragment, with_error
 from steinpath._support.tabular import Tabular
 from steinpath._support.validation import check_count
@@ -188,22 +188,14 @@ class Risk(Tabular):
         """
         return compare_risks(self, t1, self, t2)
 
+    @on_axes
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Plot training error and estimated risk against the iteration.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on; a new figure by default.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-        """
+        """Plot training error and estimated risk against the iteration."""
         from steinpath.plots import plot_risk
 
         return plot_risk(self, ax)
 
+    @on_axes
     def plot_residuals(self, t: int | None = None, ax: Axes | None = None) -> Axes:
         """Plot corrected against raw residuals.
 
@@ -211,29 +203,14 @@ class Risk(Tabular):
         ----------
         t : int, optional
             The iteration; by default the one with the smallest risk.
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on; a new figure by default.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
         """
         from steinpath.plots import plot_residuals
 
         return plot_residuals(self, t, ax)
 
+    @on_axes
     def plot_diagnostics(self, ax: Axes | None = None) -> Axes:
-        """Plot the value of each diagnostic relative to its threshold.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on; a new figure by default.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-        """
+        """Plot the value of each diagnostic relative to its threshold."""
         from steinpath.plots import plot_diagnostics
 
         return plot_diagnostics(self, ax)

@@ -11,14 +11,5 @@ from steinpath.simulate._model import (
     toeplitz,
 )
 
-__all__ = [
-    "Data",
-    "LabelModel",
-    "LinearModel",
-    "Noise",
-    "PredictionErrors",
-    "label_model",
-    "paper_model",
-    "sparse_signal",
-    "toeplitz",
-]
+__all__ = ["Data", "LabelModel", "LinearModel", "Noise", "PredictionErrors", "label_model"]
+__all__ += ["paper_model", "sparse_signal", "toeplitz"]

@@ -69,8 +69,7 @@ class Noise:
     name : str
         "normal", "laplace", "none", or "t" followed by the degrees of freedom, such as "t2".
     scale : float, default=1.0
-        Scale factor of the standard distribution: standard normal, Student's t, or Laplace with
-        density ``exp(-|x|) / 2``.
+        Scale factor; 1 for standard normal, Student's t, and Laplace with ``exp(-|x|) / 2``.
     """
 
     name: str
@@ -142,10 +141,7 @@ class Data(NamedTuple):
 
 @dataclass(frozen=True)
 class PredictionErrors:
-    """Distribution of ``ε - a·z - k``, with the noise ε and the design's z; see `LinearModel`.
-
-    The covariance and the coefficients enter only through the rows ``a`` and the constants ``k``.
-    """
+    """Distribution of ``ε - a·z - k``, with the noise ε and the design's z; see `LinearModel`."""
 
     noise: Noise
     design: str
@@ -201,11 +197,9 @@ class LinearModel:
     noise : str or Noise, default="normal"
         Noise distribution: "normal", "laplace", "none", or Student's t such as "t2"; see `Noise`.
     design : str, default="gaussian"
-        Distribution of ``z``, whose entries have mean 0 and variance 1. "gaussian" and "uniform"
-        have independent entries. "t" followed by the degrees of freedom, such as "t4", is a
-        multivariate (elliptical) Student t: a standard normal vector times a random scale per row
-        with square ``(df - 2) / χ²_df``. Degrees of freedom must be greater than 2, so that the
-        covariance exists, and at most 30.
+        Distribution of ``z``, whose entries have mean 0 and variance 1: independent for "gaussian"
+        and "uniform"; or "t" followed by the degrees of freedom, greater than 2 and at most 30, for
+        a standard normal vector times a random scale per row with square ``(df - 2) / χ²_df``.
     mean : float or array-like of shape (p,), default=0.0
         Means of the features.
     intercept : float, default=0.0
@@ -396,8 +390,7 @@ def paper_model(
     noise : str or Noise, default="normal"
         Noise distribution. The paper uses "t2" with LAD and "normal" with the square-root loss.
     design : str, default="gaussian"
-        Distribution of the features: "gaussian", "uniform", or multivariate Student t such as
-        "t4"; see `LinearModel`.
+        Distribution of the features, as for `LinearModel`.
     **changes
         Other parameters of `LinearModel`.
     """

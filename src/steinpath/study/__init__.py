@@ -8,12 +8,9 @@
 >>> report.finished, len(report.summary)
 (16, 16)
 
-A study is a list of configurations (`_settings`) with functions that turn their replications into
-tables and figures (`_base`; `_paths` and `_models` contain the studies). A replication draws data
-(`_scenarios`), runs a path and estimates its risk (`_replicate`), or does what a study of models
-needs (`_kinds`). The runner (`_runner`) computes missing replications on this machine, on a device
-or on a cluster (`_parallel`), stores each in its own file (`_store`), and writes tables and figures
-(`_output`).
+A study (`_base`, in `_paths` or `_models`) is a list of configurations (`_settings`). A replication
+(`_replicate`, `_kinds`) draws data (`_scenarios`), runs a path and estimates its risk. The runner
+(`_runner`, `_parallel`) stores each in its own file (`_store`), and writes tables and figures.
 """
 
 from steinpath.study._base import Exhibit, Sizes, Study

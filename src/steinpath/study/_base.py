@@ -30,10 +30,9 @@ class Exhibit(NamedTuple):
 
 @dataclass(frozen=True)
 class Sizes:
-    """Size of a study: replications, and all combinations of n and p.
+    """Replications, and all combinations of n and p; ``iters=0`` stands for ``n_iter="auto"``.
 
-    p is empty if the study derives it from n. ``iters=0`` stands for ``n_iter="auto"``, in studies
-    whose default is 0.
+    p is empty if the study derives it from n.
     """
 
     reps: int

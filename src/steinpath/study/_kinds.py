@@ -56,10 +56,7 @@ def _split(way: str, data: Sample) -> dict[str, Any]:
 
 
 def choose(config: Configuration, seed: int) -> Curves:
-    """Return, for each type of cross-validation, columns with one entry.
-
-    Estimated risks are not adjusted ("naive") or adjusted ("honest") for selection.
-    """
+    """Return risks by type of cross-validation, adjusted ("honest") or not ("naive")."""
     (rng, new), rngs = generators(config, seed, 2, CHOICES)
     data = CHOICE_SCENARIOS[config.rows](config.n, config.p, config.noise, rng)
     loss, penalty = LOSSES[config.loss], type(PENALTIES[config.penalty])
@@ -150,10 +147,7 @@ _FEATURES = 50
 
 
 def infer(config: Configuration, seed: int) -> Curves:
-    """Return, for each type of scores, the columns of `_counts`.
-
-    Entries: at `interval_times`, the default iteration (shortest intervals), and the best one.
-    """
+    """Return `_counts` by type of scores, at given times, the default and the best."""
     (data, errors, risk), rngs = generators(config, seed, 3, SCORES)
     model = model_of(config.p).under(noise=config.noise, design=BY_DESIGN[config.rows])
     X = model.sample(config.n, data).X
@@ -183,10 +177,7 @@ def _some(coef: np.ndarray) -> np.ndarray:
 
 
 def _counts(intervals: CoefficientIntervals, coef: np.ndarray) -> dict[str, float]:
-    """Count, at one iteration, coefficients that are covered and false discoveries.
-
-    "false" is their proportion, "any_false" whether there is one after Bonferroni's correction.
-    """
+    """Count covered coefficients, and the share and presence of false discoveries."""
     covered, zero = (intervals.lower <= coef) & (coef <= intervals.upper), coef == 0
     discovered = intervals.significant(FDR)
     family = intervals.pvalue <= FAMILY / len(coef)

@@ -64,12 +64,10 @@ def _estimate(way: str, path: Path, covariance: np.ndarray, rng: Generator) -> A
 
 
 def replicate(config: Configuration, seed: int) -> Curves:
-    """Compute one replication.
+    """Compute one replication; for the same seed, n and p, all penalties use the same data.
 
-    For the same seed, n and p, all penalties use the same data. The columns have an entry for every
-    iterate: ``truth``, the true risk; for each estimator its estimate under its name, the standard
-    error with ``_stderr`` appended, and if warnings are counted an indicator with ``_warned``
-    appended; for corrected estimators ``train``, the training error.
+    The columns have an entry for every iterate: ``truth``, the true risk; for each estimator its
+    name, with ``_stderr`` and, if warnings are counted, ``_warned``; and the error ``train``.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # those of interest are counted

@@ -26,10 +26,7 @@ from steinpath.study._store import CODE, Store, StudyError
 
 @dataclass(frozen=True)
 class Report:
-    """Result of a study: how many of its replications are finished, and why others failed.
-
-    Without two replications of all configurations, the summary and the `files` are empty.
-    """
+    """Result of a study; without two replications of all configurations, its summary is empty."""
 
     summary: Table
     files: list[Path]
@@ -53,11 +50,9 @@ def run_study(
 ) -> Report:
     """Compute the missing replications of a study, and write its tables and figures.
 
-    Replications already stored in the folder, by this study or another with the same
-    configurations, are reused; with ``redraw``, no others are computed. By default, the study has
-    its full size. The first replication uses ``seed``, further ones consecutive seeds. They run in
-    ``jobs`` processes on this machine, or on a Dask cluster (see `steinpath.study.connected`).
-    Progress and messages are printed to the console, if there is one.
+    Stored replications of the same configurations are reused; with ``redraw``, no others are
+    computed. Seeds are consecutive from ``seed``. Replications run in ``jobs`` processes on this
+    machine, or on a Dask cluster (see `steinpath.study.connected`).
     """
     if cluster is None:
         check_backend(backend, device)

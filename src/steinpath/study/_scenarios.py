@@ -45,11 +45,9 @@ def _features_and_errors(model: LinearModel, n: int, rng: Generator) -> np.ndarr
 
 
 class Sample(NamedTuple):
-    """Data, and the distribution of new rows.
+    """Data, and the distribution of ``new`` rows: independent, of new clusters, or next in time.
 
-    `new` draws new rows: independent rows, rows of new clusters, or the rows that follow in time.
-    `model` is set if it gives their risk (only that of squared losses, if `squares_only`),
-    `groups` if rows belong to groups.
+    `model` is set if it gives their risk (of squared losses alone, if `squares_only`).
     """
 
     X: Array
@@ -180,10 +178,7 @@ def independent(n: int, p: int, noise: str, rng: Generator) -> Sample:
 def clusters(
     sizes: tuple[int, int], correlation: float, n: int, p: int, noise: str, rng: Generator
 ) -> Sample:
-    """Shuffled rows of clusters with correlated errors and, by 0.5, correlated features.
-
-    Cluster sizes are uniform between two `sizes`; each row alone follows the paper's model.
-    """
+    """Shuffled rows of clusters with correlated errors and, by 0.5, correlated features."""
     model = _gaussian(p, noise)
     # more clusters than needed; the last one used is truncated
     drawn = rng.integers(*sizes, endpoint=True, size=-(-n // sizes[0]))

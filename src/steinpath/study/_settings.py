@@ -52,10 +52,8 @@ REVISION = 1
 class Configuration:
     """One simulation setting; together with a seed it defines a replication.
 
-    Losses and penalties are names in `LOSSES` (for classification, `MARGIN_LOSSES`) and
-    `PENALTIES`. `ways` are the estimators to compare, and `rows` is the data-generating process:
-    names in `WAYS` of `_replicate` and in `SCENARIOS`, and for studies of models in the tables of
-    `_kinds`. The noise is that of `steinpath.simulate.Noise`, or "skewed" or "logistic".
+    Losses, penalties, `ways` (estimators), `rows` (data) and noise are names in tables: `WAYS` of
+    `_replicate`, `SCENARIOS`, and for studies of models those of `_kinds`.
     """
 
     loss: str

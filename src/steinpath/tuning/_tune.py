@@ -119,9 +119,12 @@ def tune(
         The algorithm to run, such as ``sp.ChambollePock()``.
     fit_intercept : bool, default=False
         Whether to fit an intercept.
-    test_loss, covariance, method
-        As for `steinpath.estimate_risk`: the scoring loss (by default matched to ``loss``), the
-        covariance of the rows of X if it is known, and how the risk is estimated.
+    test_loss : None, str, Loss or callable, default=None
+        The scoring loss, as for `steinpath.estimate_risk`; by default matched to ``loss``.
+    covariance : array-like of shape (p, p), optional
+        Covariance of the rows of X, if it is known.
+    method : str, default="auto"
+        How the risk is estimated, as for `steinpath.estimate_risk`.
     row_scale : None, "norm", "auto" or array-like of shape (n,), default="norm"
         Row scales of the correction, as for `steinpath.estimate_risk`; the row norms by default.
     audit : int or "folds", default="folds"
@@ -206,10 +209,7 @@ def search(
     resume: Callable[[Batch], Batch] | None = None,
     watch: Callable[[RunData, int], Watch | None] | None = None,
 ) -> Tuning:
-    """Do as `tune`; ``resume`` may replace new runs by those of an earlier search.
-
-    ``watch`` returns a function to call after each iteration.
-    """
+    """Do as `tune`; ``resume`` may replace new runs by those of an earlier search."""
     data = prepare(design, y, loss, fit_intercept)
     if design.is_remote:
         begin("tuning on the cluster", 0)
@@ -425,10 +425,7 @@ class Search:
 def _raise_others(
     risks: list[Risk], iterates: Sequence[int], settled: np.ndarray, lowest: int
 ) -> None:
-    """Raise rough estimates that are lower by chance than the best accurate one, all by one shift.
-
-    Their differences are kept, since accurate estimates of neighbours change by similar amounts.
-    """
+    """Raise rough estimates that are by chance below the best accurate one, all by one shift."""
     rough = [k for k in range(len(risks)) if not settled[k]]
     if not rough or not settled[lowest]:
         return

@@ -11,7 +11,7 @@ import numpy as np
 
 from steinpath._support.arrays import Array, namespace, to_numpy
 from steinpath._support.caching import cached_property
-from steinpath._support.charts import line_chart
+from steinpath._support.charts import line_chart, on_axes
 from steinpath._support.printing import Summary, fragment, with_error
 from steinpath._support.tabular import Tabular
 from steinpath._support.threads import one_thread_unless
@@ -296,18 +296,9 @@ class Tuning(Tabular):
         beyond = float(lam / max(beside - lam, np.spacing(beside))) if place == 0 else 1.0
         return end if fall > stderr and fall * beyond > worth(self.risks[k], t) else None
 
+    @on_axes
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Plot the risk over ``lam`` and iterations.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on; a new figure by default.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-        """
+        """Plot the risk over ``lam`` and iterations."""
         from steinpath.plots import plot_tuning
 
         return plot_tuning(self, ax)
