@@ -42,26 +42,11 @@ def _by_estimator(
     ]
 
 
-def _draw_pairs(
-    table: Table,
-    names: tuple[str, ...] = NAMES,
-    ylabel: Callable[[str], str] = "{} risk".format,
-    more: Callable[[Axes], Any] = lambda ax: None,
-    **options: Any,
-) -> Figure:
-    """Draw curves of each pair, with a y label given the scoring loss."""
-
-    def draw(ax: Axes, rows: Table) -> None:
-        tab.draw_curves(ax, rows, names)
-        more(ax)
-
-    def label(loss: str) -> str:
-        return ylabel("absolute" if loss == "lad" else "squared")
-
-    return tab.share_legend(*tab.pair_panels(table, draw, label, **options), xlabel="iteration")
-
-
 # Risk
+
+
+def _risk_label(loss: str) -> str:
+    return f"{'absolute' if loss == 'lad' else 'squared'} risk"
 
 
 def _risk_exhibits(results: Results) -> list[Exhibit]:
@@ -73,16 +58,22 @@ def _risk_exhibits(results: Results) -> list[Exhibit]:
         return tab.mean_curves(s, errors, BOTH)
 
     return [
-        *tab.exhibits_by_size("risk", results, curves_of, _draw_pairs),
+        *tab.exhibits_by_size("risk", results, curves_of, _draw_risk),
         *tab.exhibits_by_size("risk-errors", results, errors_of, _draw_errors),
     ]
 
 
+def _draw_risk(table: Table) -> Figure:
+    return tab.draw_pairs(table, NAMES, _risk_label)
+
+
 def _draw_errors(table: Table) -> Figure:
     """Draw mean errors with ± 2 s.e. bands, which contain zero unless there is a bias."""
-    return _draw_pairs(
-        table, BOTH, "{} risk, error".format, lambda ax: ax.axhline(0, color=BLACK, lw=1)
-    )
+
+    def zero(ax: Axes) -> None:
+        ax.axhline(0, color=BLACK, lw=1)
+
+    return tab.draw_pairs(table, BOTH, lambda loss: f"{_risk_label(loss)}, error", zero)
 
 
 def _risk_statistics(curves: Curves, way: str) -> Row:
@@ -382,7 +373,7 @@ def _draw_coverage(table: Table) -> Figure:
     def band(ax: Axes) -> None:
         tab.nominal_band(ax.axhspan, table[0]["reps"])
 
-    return _draw_pairs(table, COVERING, lambda _: "coverage", band, sharey=True)
+    return tab.draw_pairs(table, COVERING, lambda _: "coverage", band, sharey=True)
 
 
 def _coverage_statistics(curves: Curves, way: str) -> Row:
