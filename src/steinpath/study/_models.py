@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -135,14 +137,9 @@ CLASS_TITLES = {name: name.split()[0] for name in kinds.CLASSES}
 
 
 def _margins_plan(sizes: Sizes) -> list[Configuration]:
-    return [
-        Configuration(loss, penalty, n, p, sizes.iters, tuple(kinds.LABEL_WAYS), rows, "logistic")
-        for n in sizes.n
-        for p in sizes.p
-        for rows in kinds.CLASSES
-        for loss in MARGIN_LOSSES
-        for penalty in ("lasso", "ridge")
-    ]
+    ways, noise = tuple(kinds.LABEL_WAYS), dict.fromkeys(MARGIN_LOSSES, "logistic")
+    pairs = list(product(MARGIN_LOSSES, ("lasso", "ridge")))
+    return all_pairs(sizes, ways, noise, tuple(kinds.CLASSES), pairs)
 
 
 def _margins_table(results: Results) -> Table:
@@ -242,7 +239,7 @@ def _intervals_plan(sizes: Sizes) -> list[Configuration]:
     known = all_pairs(sizes, ("known",), designs=("gaussian", "uniform"))
     # half as many rows, and p = n / 2
     smaller = {(max(20, n // 2), max(4, n // 4)) for n in sizes.n}
-    shapes = [Sizes(sizes.reps, (n,), (p,), sizes.iters) for n, p in sorted(smaller)]
+    shapes = [replace(sizes, n=(n,), p=(p,)) for n, p in sorted(smaller)]
     return known + [s for shape in shapes for s in all_pairs(shape, ("nodewise",))]
 
 

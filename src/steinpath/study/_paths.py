@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -185,12 +186,9 @@ THEOREMS = {"tilde": -0.5, "hat": -0.25}
 def _rates_plan(sizes: Sizes) -> list[Configuration]:
     if len(sizes.n) < 2:
         raise ValueError("the study 'rates' requires at least two values of n")
-    return [
-        Configuration(loss, penalty, n, n // 2, sizes.iters, BOTH, "gaussian", PAPER_NOISE[loss])
-        for n in sizes.n
-        for loss in ("lad", "square_root")
-        for penalty in ("ridge", "lasso")
-    ]
+    shapes = [replace(sizes, n=(n,), p=(n // 2,)) for n in sizes.n]
+    pairs = list(product(PAPER_NOISE, ("ridge", "lasso")))
+    return [s for shape in shapes for s in all_pairs(shape, BOTH, pairs=pairs)]
 
 
 def _rates_table(results: Results) -> Table:
@@ -409,21 +407,23 @@ DATA = (
     "correlated noise",
     "time series",
     "near-duplicate rows",
+    "few rows",
 )
 
 
 def _misspecified_plan(sizes: Sizes) -> list[Configuration]:
     if (len(sizes.n), len(sizes.p)) != (1, 1):
         raise ValueError("the study 'mis-specified' requires exactly one n and one p")
-    usual = (sizes.n[0], sizes.p[0], sizes.iters)
-    few = (max(20, usual[0] // 10), max(2, usual[1] // 10), 5 * sizes.iters)
-    always_normal = dict.fromkeys(("correlated noise", "time series"), "normal")
+    n, p = max(20, sizes.n[0] // 10), max(2, sizes.p[0] // 10)
+    few = replace(sizes, n=(n,), p=(p,), iters=5 * sizes.iters)
+    normal = dict.fromkeys(LIGHTER_NOISE, "normal")
+    noise = dict.fromkeys(("correlated noise", "time series"), normal)
+    pairs = (("lad", "lasso"), ("square_root", "ridge"))
     return [
-        Configuration(
-            loss, penalty, *size, ROBUST, data, always_normal.get(data, LIGHTER_NOISE[loss])
-        )
-        for data, size in [*((data, usual) for data in DATA), ("few rows", few)]
-        for loss, penalty in (("lad", "lasso"), ("square_root", "ridge"))
+        s
+        for data in DATA
+        for size in [few if data == "few rows" else sizes]
+        for s in all_pairs(size, ROBUST, noise.get(data, LIGHTER_NOISE), [data], pairs)
     ]
 
 
