@@ -405,9 +405,8 @@ def _symmetric(values: Iterable[float]) -> Scale:
 
 def _visibly_larger(charts: Any) -> bool:
     """Whether corrected residuals are larger than training residuals by more than a little."""
-    both = zip(charts.raw, charts.corrected, strict=True)
-    known = [(abs(r), abs(c)) for r, c in both if math.isfinite(r) and math.isfinite(c)]
-    raw, corrected = (sum(pair[k] for pair in known) for k in (0, 1))
+    sizes = np.abs([charts.raw, charts.corrected])
+    raw, corrected = sizes[:, np.isfinite(sizes).all(axis=0)].sum(axis=1)
     return bool(corrected > _LARGER * raw)
 
 
