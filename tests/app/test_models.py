@@ -107,7 +107,7 @@ def test_what_cannot_be_stored_has_its_default(tmp_path):
     )
     again = loaded(model.fit(X, Y), tmp_path)
     assert (again.penalty, again.cv, again.test_loss) == ("lasso", None, None)
-    assert load_model_file(tmp_path / "m.json").criterion is None
+    assert not hasattr(again, "test_parameter_")
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
@@ -143,7 +143,7 @@ def test_a_pipeline_is_loaded_as_a_pipeline(classes, tmp_path):
     saved = load_model_file(tmp_path / "m.json")
     assert (saved.target, saved.format) == ("price", {"delimiter": ";", "na": ["-"]})
     assert [name for name, _ in saved.model.steps] == ["table", "model"]
-    assert classes or saved.criterion.name == "absolute"
+    assert classes or saved.model[-1].test_loss_ == "absolute"
     np.testing.assert_array_equal(saved.model.predict(FRAME), model.predict(FRAME))
     if classes:
         np.testing.assert_array_equal(saved.model.predict_proba(FRAME), model.predict_proba(FRAME))
@@ -191,12 +191,10 @@ def test_regressions_of_version_0_1_0_predict_as_before(name, tmp_path):
         bounds = model[-1].predict_interval(features, wanted["level"])
         np.testing.assert_allclose(bounds.T, [wanted["lower"], wanted["upper"]], rtol=1e-13)
     entries = json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
-    model = saved.estimator
+    model = saved.model[-1]
     assert (saved.target, saved.format) == ("price", entries.get("reading", {}))
-    assert (saved.criterion.name, saved.criterion.parameter) == (
-        entries["test_loss"],
-        entries["test_parameter"],
-    )
+    criterion = entries["test_loss"], entries["test_parameter"]
+    assert (model.test_loss_, model.test_parameter_) == criterion
     assert (model.best_risk_, model.best_risk_stderr_) == (entries["risk"], entries["stderr"])
     assert (model.best_iter_, model.n_samples_) == (entries["iterate"], entries["rows"])
     assert (model.loss_.name, model.penalty_.name) == (entries["loss"], entries["penalty"])
@@ -214,7 +212,7 @@ def test_classes_of_version_0_1_0_are_predicted_as_before(name, tmp_path):
         shares = [wanted[f"probability of {label}"] for label in model.classes_]
         np.testing.assert_allclose(model.predict_proba(frame).T, shares, rtol=1e-13)
     entries = json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
-    rate = saved.estimator.error_rate_, saved.estimator.error_rate_stderr_
+    rate = saved.model[-1].error_rate_, saved.model[-1].error_rate_stderr_
     assert rate == (entries["error_rate"], entries["error_rate_stderr"])
 
 

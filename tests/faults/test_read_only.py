@@ -49,7 +49,7 @@ def test_a_report_is_refused_before_any_work_is_done(place, tmp_path, monkeypatc
 
 
 def test_a_study_is_refused_before_any_work_is_done(place, monkeypatch):
-    monkeypatch.setattr(runner, "_compute", no_work)
+    monkeypatch.setattr(runner, "_source", no_work)
     with pytest.raises(StudyError, match=f"^cannot write to {place / 'out'}: ") as error:
         run_study(TINY, place / "out", SIZES)
     assert "permission to write" in str(error.value)

@@ -30,7 +30,7 @@ from steinpath.inference._prediction_intervals import PredictionIntervals
 from steinpath.problem._grid import make_penalty, scaled_test_loss
 from steinpath.problem._losses import LOSSES, Loss
 from steinpath.problem._penalties import PENALTIES, Penalty
-from steinpath.problem._scoring import CRITERIA, Criterion, resolve_test_loss
+from steinpath.problem._scoring import CRITERIA, resolve_test_loss
 
 _FORMAT, _VERSION = "steinpath model", 2
 _FILE = ("format", "version", "steinpath_version", "target", "reading", "steps", "encoder", "model")
@@ -77,17 +77,6 @@ class SavedModel(NamedTuple):
     model: Any
     target: str | None
     format: dict[str, Any]
-
-    @property
-    def estimator(self) -> Any:
-        """The estimator, which has the expected errors as attributes."""
-        return self.model[-1] if isinstance(self.model, Pipeline) else self.model
-
-    @property
-    def criterion(self) -> Criterion | None:
-        """The scoring loss of `best_risk_`, if it is known."""
-        parameter = getattr(self.estimator, "test_parameter_", None)
-        return None if parameter is None else CRITERIA[self.estimator.test_loss_](parameter)
 
 
 def save_model(model: Any, file: str | os.PathLike[str], target: str | None = None) -> None:

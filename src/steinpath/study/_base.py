@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -76,7 +76,8 @@ def all_pairs(
     sizes: Sizes,
     ways: tuple[str, ...],
     noise: dict[str, str] = PAPER_NOISE,
-    designs: tuple[str, ...] = ("gaussian",),
+    designs: Sequence[str] = ("gaussian",),
+    pairs: Sequence[tuple[str, str]] = PAIRS,
 ) -> list[Configuration]:
     """Return configurations for every n, p, design and loss–penalty pair."""
     return [
@@ -84,5 +85,5 @@ def all_pairs(
         for n in sizes.n
         for p in sizes.p
         for design in designs
-        for loss, penalty in PAIRS
+        for loss, penalty in pairs
     ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -96,8 +97,6 @@ def _draw_choice(table: Table) -> Figure:
         about = f"{row['data']}, {LEFT_OUT[row['left_out']]} held out"
         about = row["noise"] if row["data"] == "independent" else about
         labels.append(f"{tab.size_label(row)}, {about}")
-    figure, axes = tab.bar_panels(labels, 3, width=3.0)
-    bias, covers, interval = axes[0]
     styles = {"naive": {"color": ORANGE, "marker": "o"}, "honest": {"color": BLUE, "marker": "D"}}
 
     def series(measure: str) -> tab.Series:
@@ -106,17 +105,15 @@ def _draw_choice(table: Table) -> Figure:
             for name, style in styles.items()
         ]
 
-    percent = f"{kinds.PREDICTION_LEVEL:.0%}"
-    tab.draw_bars(bias, "bias of the estimated risk", series("bias"), unit="%", line=0)
-    tab.draw_bars(covers, "coverage of ± 2 s.e.", series("covers"), unit="fraction of data sets")
-    tab.nominal_band(covers.axvspan, table[0]["reps"])
-    tab.draw_bars(
-        interval,
-        f"coverage of {percent} prediction intervals",
-        [(table, "interval", {"color": BLACK, "marker": "s"})],
-        unit="fraction of new rows",
-        line=kinds.PREDICTION_LEVEL,
-    )
+    level = kinds.PREDICTION_LEVEL
+    interval: tab.Series = [(table, "interval", {"color": BLACK, "marker": "s"})]
+    bars: list[tab.Bars] = [
+        ("bias of the estimated risk", series("bias"), "%", 0),
+        ("coverage of ± 2 s.e.", series("covers"), "fraction of data sets", None),
+        (f"coverage of {level:.0%} prediction intervals", interval, "fraction of new rows", level),
+    ]
+    figure, axes = tab.draw_bars(labels, bars, width=3.0)
+    tab.nominal_band(axes[1].axvspan, table[0]["reps"])
     return tab.share_legend(figure, axes)
 
 
@@ -140,14 +137,9 @@ CLASS_TITLES = {name: name.split()[0] for name in kinds.CLASSES}
 
 
 def _margins_plan(sizes: Sizes) -> list[Configuration]:
-    return [
-        Configuration(loss, penalty, n, p, sizes.iters, tuple(kinds.LABEL_WAYS), rows, "logistic")
-        for n in sizes.n
-        for p in sizes.p
-        for rows in kinds.CLASSES
-        for loss in MARGIN_LOSSES
-        for penalty in ("lasso", "ridge")
-    ]
+    ways, noise = tuple(kinds.LABEL_WAYS), dict.fromkeys(MARGIN_LOSSES, "logistic")
+    pairs = list(product(MARGIN_LOSSES, ("lasso", "ridge")))
+    return all_pairs(sizes, ways, noise, tuple(kinds.CLASSES), pairs)
 
 
 def _margins_table(results: Results) -> Table:
@@ -192,30 +184,32 @@ def _margins_exhibits(results: Results) -> list[Exhibit]:
 
 
 def _draw_margin_curves(table: Table) -> Figure:
-    draw = partial(tab.draw_curves, names=("truth", *kinds.LABEL_WAYS, "train"))
-    figure, axes = tab.pair_panels(table, draw, lambda _: "error rate", sharey=True)
-    return tab.share_legend(figure, axes, columns=3, xlabel="iteration")
+    names = ("truth", *kinds.LABEL_WAYS, "train")
+    return tab.draw_pairs(table, names, lambda _: "error rate", columns=3, sharey=True)
 
 
 def _draw_margins(table: Table) -> Figure:
     """Draw root mean square errors of the estimates, and the coverage of their bands."""
     first = tab.select(table, risk=kinds.RISKS[0], way=table[0]["way"])
     labels = [f"{tab.size_label(row)}, {CLASS_TITLES[row['classes']]}" for row in first]
-    figure, axes = tab.bar_panels(labels, 4, width=2.4)
-    for k, (risk, title) in enumerate(RISK_TITLES.items()):
 
-        def series(measure: str, risk: str = risk) -> tab.Series:
-            return [
-                (tab.select(table, risk=risk, way=way), measure, {**STYLES[way], "marker": marker})
-                for way, marker in zip(kinds.LABEL_WAYS, "osD", strict=True)
-            ]
+    def series(risk: str, measure: str) -> tab.Series:
+        return [
+            (tab.select(table, risk=risk, way=way), measure, {**STYLES[way], "marker": marker})
+            for way, marker in zip(kinds.LABEL_WAYS, "osD", strict=True)
+        ]
 
-        rms, covers = axes[0, 2 * k : 2 * k + 2]
-        tab.draw_bars(rms, f"{title}, estimation error", series("rms"), unit="root mean square")
-        tab.draw_bars(covers, f"{title}, coverage of ± 2 s.e.", series("covers"), unit="share")
-        tab.nominal_band(covers.axvspan, table[0]["reps"], label=False)
-        rms.set_xlim(left=0)
-        covers.set_xlim(max(0.0, covers.get_xlim()[0]), 1.03)
+    bars: list[tab.Bars] = []
+    for risk, title in RISK_TITLES.items():
+        rms, covers = series(risk, "rms"), series(risk, "covers")
+        bars.append((f"{title}, estimation error", rms, "root mean square", None))
+        bars.append((f"{title}, coverage of ± 2 s.e.", covers, "share", None))
+    figure, axes = tab.draw_bars(labels, bars, width=2.4)
+    for ax in axes[::2]:
+        ax.set_xlim(left=0)
+    for ax in axes[1::2]:
+        tab.nominal_band(ax.axvspan, table[0]["reps"], label=False)
+        ax.set_xlim(max(0.0, ax.get_xlim()[0]), 1.03)
     return tab.share_legend(figure, axes)
 
 
@@ -245,7 +239,7 @@ def _intervals_plan(sizes: Sizes) -> list[Configuration]:
     known = all_pairs(sizes, ("known",), designs=("gaussian", "uniform"))
     # half as many rows, and p = n / 2
     smaller = {(max(20, n // 2), max(4, n // 4)) for n in sizes.n}
-    shapes = [Sizes(sizes.reps, (n,), (p,), sizes.iters) for n, p in sorted(smaller)]
+    shapes = [replace(sizes, n=(n,), p=(p,)) for n, p in sorted(smaller)]
     return known + [s for shape in shapes for s in all_pairs(shape, ("nodewise",))]
 
 
@@ -339,16 +333,17 @@ def _draw_intervals(table: Table) -> Figure:
     """Draw coverage, widths and false discovery rate of each configuration."""
     scores = SCORE_TITLES | {"known": ""}
     labels = [f"{tab.size_label(r)}, {scores[r['scores']] or r['design']}" for r in table]
-    figure, axes = tab.bar_panels(labels, 3, width=3.2)
     level, rate = kinds.COEFFICIENT_LEVEL, kinds.FDR
     covers = [(table, f"{name}_shortest", {**own, "marker": "o"}) for name, own in COVERAGE.items()]
     width = [(table, "width_of_last", {"color": BLUE, "marker": "D"})]
     false = [(table, "false", {"color": BLUE, "marker": "s"})]
-    one, two, three = axes[0]
-    tab.draw_bars(one, f"coverage of shortest {level:.0%} intervals", covers, line=level)
-    tab.draw_bars(two, "width relative to last iteration", width, line=1)
-    tab.draw_bars(three, f"false discovery rate (nominal {rate:.0%})", false, line=rate)
-    two.set_xlim(left=0)
+    bars: list[tab.Bars] = [
+        (f"coverage of shortest {level:.0%} intervals", covers, "", level),
+        ("width relative to last iteration", width, "", 1),
+        (f"false discovery rate (nominal {rate:.0%})", false, "", rate),
+    ]
+    figure, axes = tab.draw_bars(labels, bars, width=3.2)
+    axes[1].set_xlim(left=0)
     return tab.share_legend(figure, axes)
 
 

@@ -8,7 +8,7 @@ import shlex
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -77,10 +77,8 @@ def versions(*names: str) -> dict[str, str]:
     """Return the versions of Python and of those packages that are installed."""
     installed = {"python": platform.python_version()}
     for name in names:
-        try:
+        with suppress(PackageNotFoundError):
             installed[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return installed
 
 

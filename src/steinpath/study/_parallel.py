@@ -43,10 +43,6 @@ class JobResult(NamedTuple):
     error: str = ""
 
 
-def _failure(job: Job, error: str) -> JobResult:
-    return JobResult(job, {}, {}, error)
-
-
 # Number of consecutive times that a cluster may be lost without any replication finished.
 _ATTEMPTS = 3
 
@@ -64,7 +60,7 @@ def _attempt(jobs: Sequence[Job], work: Callable[[], list[Curves]]) -> list[JobR
         where = f"{place.name}, line {place.lineno} of {place.filename.rsplit('/', 1)[-1]}"
         text = f"{type(error).__name__}: {error} (in {where})"
         text += f"; {_FEWER}" if isinstance(error, MemoryError) else ""
-        return [_failure(job, text) for job in jobs]
+        return [JobResult(job, {}, {}, text) for job in jobs]
     seconds = f"{(time.monotonic() - start) / len(jobs):.3f}"
     torch = ["torch"] if jobs[0].config.backend == "torch" else []
     used = json.dumps(versions("numpy", "scipy", *torch), sort_keys=True)
@@ -118,7 +114,7 @@ def locally(todo: Sequence[Job], jobs: int) -> Generator[JobResult]:
                     try:
                         result = process.submit(in_worker, job).result()
                     except BrokenProcessPool:
-                        result = _failure(job, _DIED)
+                        result = JobResult(job, {}, {}, _DIED)
                 yield result
 
 
@@ -189,12 +185,12 @@ def on_cluster(todo: Sequence[Job], cluster: str) -> Generator[JobResult]:
                 if result is None:
                     died = isinstance(error, KilledWorker)
                     text = _DIED if died else f"{type(error).__name__}: {error}"
-                    result = _failure(jobs[future.key], text)
+                    result = JobResult(jobs[future.key], {}, {}, text)
                 del left[result.job]
                 attempts = 0
                 yield result
     for job in left:
-        yield _failure(job, f"the connection to the cluster {cluster} was lost")
+        yield JobResult(job, {}, {}, f"the connection to the cluster {cluster} was lost")
 
 
 @contextmanager

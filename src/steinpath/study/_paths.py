@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,26 +43,11 @@ def _by_estimator(
     ]
 
 
-def _draw_pairs(
-    table: Table,
-    names: tuple[str, ...] = NAMES,
-    ylabel: Callable[[str], str] = "{} risk".format,
-    more: Callable[[Axes], Any] = lambda ax: None,
-    **options: Any,
-) -> Figure:
-    """Draw curves of each pair, with a y label given the scoring loss."""
-
-    def draw(ax: Axes, rows: Table) -> None:
-        tab.draw_curves(ax, rows, names)
-        more(ax)
-
-    def label(loss: str) -> str:
-        return ylabel("absolute" if loss == "lad" else "squared")
-
-    return tab.share_legend(*tab.pair_panels(table, draw, label, **options), xlabel="iteration")
-
-
 # Risk
+
+
+def _risk_label(loss: str) -> str:
+    return f"{'absolute' if loss == 'lad' else 'squared'} risk"
 
 
 def _risk_exhibits(results: Results) -> list[Exhibit]:
@@ -73,16 +59,22 @@ def _risk_exhibits(results: Results) -> list[Exhibit]:
         return tab.mean_curves(s, errors, BOTH)
 
     return [
-        *tab.exhibits_by_size("risk", results, curves_of, _draw_pairs),
+        *tab.exhibits_by_size("risk", results, curves_of, _draw_risk),
         *tab.exhibits_by_size("risk-errors", results, errors_of, _draw_errors),
     ]
 
 
+def _draw_risk(table: Table) -> Figure:
+    return tab.draw_pairs(table, NAMES, _risk_label)
+
+
 def _draw_errors(table: Table) -> Figure:
     """Draw mean errors with ± 2 s.e. bands, which contain zero unless there is a bias."""
-    return _draw_pairs(
-        table, BOTH, "{} risk, error".format, lambda ax: ax.axhline(0, color=BLACK, lw=1)
-    )
+
+    def zero(ax: Axes) -> None:
+        ax.axhline(0, color=BLACK, lw=1)
+
+    return tab.draw_pairs(table, BOTH, lambda loss: f"{_risk_label(loss)}, error", zero)
 
 
 def _risk_statistics(curves: Curves, way: str) -> Row:
@@ -194,12 +186,9 @@ THEOREMS = {"tilde": -0.5, "hat": -0.25}
 def _rates_plan(sizes: Sizes) -> list[Configuration]:
     if len(sizes.n) < 2:
         raise ValueError("the study 'rates' requires at least two values of n")
-    return [
-        Configuration(loss, penalty, n, n // 2, sizes.iters, BOTH, "gaussian", PAPER_NOISE[loss])
-        for n in sizes.n
-        for loss in ("lad", "square_root")
-        for penalty in ("ridge", "lasso")
-    ]
+    shapes = [replace(sizes, n=(n,), p=(n // 2,)) for n in sizes.n]
+    pairs = list(product(PAPER_NOISE, ("ridge", "lasso")))
+    return [s for shape in shapes for s in all_pairs(shape, BOTH, pairs=pairs)]
 
 
 def _rates_table(results: Results) -> Table:
@@ -382,7 +371,7 @@ def _draw_coverage(table: Table) -> Figure:
     def band(ax: Axes) -> None:
         tab.nominal_band(ax.axhspan, table[0]["reps"])
 
-    return _draw_pairs(table, COVERING, lambda _: "coverage", band, sharey=True)
+    return tab.draw_pairs(table, COVERING, lambda _: "coverage", band, sharey=True)
 
 
 def _coverage_statistics(curves: Curves, way: str) -> Row:
@@ -418,21 +407,23 @@ DATA = (
     "correlated noise",
     "time series",
     "near-duplicate rows",
+    "few rows",
 )
 
 
 def _misspecified_plan(sizes: Sizes) -> list[Configuration]:
     if (len(sizes.n), len(sizes.p)) != (1, 1):
         raise ValueError("the study 'mis-specified' requires exactly one n and one p")
-    usual = (sizes.n[0], sizes.p[0], sizes.iters)
-    few = (max(20, usual[0] // 10), max(2, usual[1] // 10), 5 * sizes.iters)
-    always_normal = dict.fromkeys(("correlated noise", "time series"), "normal")
+    n, p = max(20, sizes.n[0] // 10), max(2, sizes.p[0] // 10)
+    few = replace(sizes, n=(n,), p=(p,), iters=5 * sizes.iters)
+    normal = dict.fromkeys(LIGHTER_NOISE, "normal")
+    noise = dict.fromkeys(("correlated noise", "time series"), normal)
+    pairs = (("lad", "lasso"), ("square_root", "ridge"))
     return [
-        Configuration(
-            loss, penalty, *size, ROBUST, data, always_normal.get(data, LIGHTER_NOISE[loss])
-        )
-        for data, size in [*((data, usual) for data in DATA), ("few rows", few)]
-        for loss, penalty in (("lad", "lasso"), ("square_root", "ridge"))
+        s
+        for data in DATA
+        for size in [few if data == "few rows" else sizes]
+        for s in all_pairs(size, ROBUST, noise.get(data, LIGHTER_NOISE), [data], pairs)
     ]
 
 

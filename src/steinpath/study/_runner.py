@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
@@ -85,9 +85,10 @@ def run_study(
             )
         manifest = Manifest(out / "manifest.json", about)
         if missing and not redraw:
-            with manifest.run() as entry:
-                failures = _compute(store, missing, len(todo), study.name, jobs, cluster, console)
-                entry["failures"] = failures
+            source = _source(missing, jobs, cluster)
+            progress = _progress(study.name, len(todo) - len(missing), len(todo), console)
+            with manifest.run() as entry, closing(source), progress as advance:
+                failures = entry["failures"] = _store_all(store, source, advance)
         finished = [job for job in todo if store.has(*job)]
         results = _read(store, plan, finished, console)
         if results or not redraw:
@@ -115,31 +116,23 @@ def _say(text: str, console: Console) -> None:
     console.print(printable(text), style="yellow", markup=False, highlight=False)
 
 
-def _compute(
-    store: Store,
-    todo: Sequence[Job],
-    total: int,
-    title: str,
-    jobs: int,
-    cluster: str | None,
-    console: Console,
-) -> list[str]:
-    """Compute and store replications; return the reasons for failures."""
+def _source(todo: Sequence[Job], jobs: int, cluster: str | None) -> Generator[JobResult]:
+    """Compute replications where they should be computed; yield them as they finish."""
     if cluster is not None:
-        source = on_cluster(todo, cluster)
-    elif todo[0].config.backend == "numpy":
-        source = locally(todo, jobs)
-    else:
-        source = in_batches(todo, jobs)
+        return on_cluster(todo, cluster)
+    return (locally if todo[0].config.backend == "numpy" else in_batches)(todo, jobs)
+
+
+def _store_all(store: Store, source: Iterable[JobResult], advance: Callable[[], None]) -> list[str]:
+    """Store replications as they finish; return the reasons for failures."""
     reasons: Counter[str] = Counter()
-    with closing(source), _progress(title, total - len(todo), total, console) as advance:
-        for result in source:
-            reason = result.error or _problem(result)
-            if reason:
-                reasons[reason] += 1
-            else:
-                store.write(*result.job, result.curves, result.notes)
-            advance()
+    for result in source:
+        reason = result.error or _problem(result)
+        if reason:
+            reasons[reason] += 1
+        else:
+            store.write(*result.job, result.curves, result.notes)
+        advance()
     return [f"{count} × {reason}" for reason, count in reasons.items()]
 
 

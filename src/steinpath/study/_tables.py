@@ -40,6 +40,8 @@ STYLES: dict[str, dict[str, Any]] = {
 
 #: Points of a panel: table, name of a column, style.
 Series = list[tuple[Table, str, dict[str, Any]]]
+#: A panel of `draw_bars`: its title, points and unit, and the place of a line if there is one.
+Bars = tuple[str, Series, str, float | None]
 
 #: Nominal coverage of ± 2 standard errors.
 NOMINAL = float(1 - 2 * ndtr(-2))
@@ -152,6 +154,24 @@ def panels(
     return figure, axes
 
 
+def draw_pairs(
+    table: Table,
+    names: Iterable[str],
+    ylabel: Callable[[str], str],
+    more: Callable[[Axes], Any] = lambda ax: None,
+    columns: int = 5,
+    **options: Any,
+) -> Figure:
+    """Draw curves of each pair, with a y label given the loss."""
+
+    def draw(ax: Axes, rows: Table) -> None:
+        draw_curves(ax, rows, names)
+        more(ax)
+
+    figure, axes = pair_panels(table, draw, ylabel, **options)
+    return share_legend(figure, axes, columns, xlabel="iteration")
+
+
 def pair_panels(
     table: Table,
     draw: Callable[[Axes, Table], None],
@@ -181,35 +201,24 @@ def draw_curves(ax: Axes, rows: Table, names: Iterable[str], **changes: Any) -> 
             ax.fill_between(t, mean - error, mean + error, color=style["color"], alpha=0.2, lw=0)
 
 
-def bar_panels(labels: list[str], columns: int, width: float) -> tuple[Figure, np.ndarray]:
-    """Create panels for horizontal bars, one for each label, the first on top."""
-    rows = len(labels)
-    figure, axes = panels(1, columns, width=width, height=0.2 * rows + 0.8, sharey=True)
-    axes[0, 0].set_yticks(np.arange(rows), labels, fontsize="x-small")
-    axes[0, 0].set_ylim(rows - 0.5, -0.5)
+def draw_bars(labels: list[str], bars: list[Bars], width: float) -> tuple[Figure, np.ndarray]:
+    """Draw panels of labelled rows, the first on top, as points with ± 2 s.e. if they have s.e."""
+    figure, (axes,) = panels(1, len(bars), width=width, height=0.2 * len(labels) + 0.8, sharey=True)
+    axes[0].set_yticks(np.arange(len(labels)), labels, fontsize="x-small")
+    axes[0].set_ylim(len(labels) - 0.5, -0.5)
+    for ax, (title, series, unit, line) in zip(axes, bars, strict=True):
+        for k, (table, name, style) in enumerate(series):
+            place = np.arange(len(table)) + (k - (len(series) - 1) / 2) * 0.6 / len(series)
+            mean, style = column(table, name), {**style, "ls": "", "ms": 4, "lw": 1}
+            if f"{name}_se" in table[0]:
+                ax.errorbar(mean, place, xerr=2 * column(table, f"{name}_se"), **style)
+            else:
+                ax.plot(mean, place, **style)
+        if line is not None:
+            ax.axvline(line, color=GREY, lw=1)
+        ax.set_title(title, fontsize="small")
+        ax.set_xlabel(unit, fontsize="small")
     return figure, axes
-
-
-def draw_bars(
-    ax: Axes,
-    title: str,
-    series: Series,
-    *,
-    unit: str = "",
-    line: float | None = None,
-) -> None:
-    """Draw columns of tables side by side as points, with ± 2 s.e. if they have s.e."""
-    for k, (table, name, style) in enumerate(series):
-        place = np.arange(len(table)) + (k - (len(series) - 1) / 2) * 0.6 / len(series)
-        mean, style = column(table, name), {**style, "ls": "", "ms": 4, "lw": 1}
-        if f"{name}_se" in table[0]:
-            ax.errorbar(mean, place, xerr=2 * column(table, f"{name}_se"), **style)
-        else:
-            ax.plot(mean, place, **style)
-    if line is not None:
-        ax.axvline(line, color=GREY, lw=1)
-    ax.set_title(title, fontsize="small")
-    ax.set_xlabel(unit, fontsize="small")
 
 
 def nominal_band(span: Callable[..., Any], reps: int, *, label: bool = True) -> None:
@@ -233,22 +242,16 @@ def share_legend(figure: Figure, axes: np.ndarray, columns: int = 5, xlabel: str
     for ax in axes.flat:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    figure.legend(
-        list(handles.values()),
-        list(handles),
-        loc="outside lower center",
-        ncols=min(columns, len(handles)),
-        frameon=False,
-        fontsize="small",
-    )
+    place: dict[str, Any] = {"loc": "outside lower center", "ncols": min(columns, len(handles))}
+    figure.legend(handles.values(), handles, frameon=False, fontsize="small", **place)
     return figure
 
 
-def around(ax: Axes, rows: Table, names: Iterable[str], beyond: float = 2.0) -> None:
+def around(ax: Axes, rows: Table, names: Iterable[str]) -> None:
     """Set the y limits to show the curves except values far above their ends."""
     curves = [column(rows, name) for name in names]
     low = min(curve.min() for curve in curves)
     later = max(np.quantile(curve, 0.98) for curve in curves)
     span = later - low
-    top = min(max(curve.max() for curve in curves), later + beyond * span)
+    top = min(max(curve.max() for curve in curves), later + 2 * span)
     ax.set_ylim(low - 0.08 * span, top + 0.08 * span)

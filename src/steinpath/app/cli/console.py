@@ -30,7 +30,7 @@ _SHOWN, _SHOWN_INTERVALS = 10, 20
 _UNKNOWN = "–"
 
 
-class Display:
+class Display(ExitStack):
     """Progress bars on a terminal; nothing elsewhere.
 
     While it is active, the first Ctrl-C or SIGTERM requests to stop with what is finished. A second
@@ -40,6 +40,7 @@ class Display:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.enough = self._begun = False
         self.console = Console(stderr=True)
         self._bars = make_bars(
@@ -61,18 +62,14 @@ class Display:
         return step
 
     def __enter__(self) -> Display:
-        self._exit = ExitStack()
         before = signal.getsignal(signal.SIGINT)
         self._stop = before if callable(before) else signal.default_int_handler
         for number in (signal.SIGINT, signal.SIGTERM):
-            self._exit.enter_context(handling(number, self._interrupt))
-        self._exit.callback(listener.reset, listener.set(self.begin))
+            self.enter_context(handling(number, self._interrupt))
+        self.callback(listener.reset, listener.set(self.begin))
         if not self._bars.disable:  # rich before 14 prints a line for disabled bars, too
-            self._exit.enter_context(self._bars)
+            self.enter_context(self._bars)
         return self
-
-    def __exit__(self, *error: object) -> None:
-        self._exit.close()
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         if self.enough or not self._begun:
@@ -121,7 +118,21 @@ def print_warnings(console: Console, warnings: Iterable[str]) -> None:
         say(console, f"Warning: {worded(warning, option)}.", style="yellow")
 
 
-def print_fit(console: Console, result: Result) -> None:
+def print_result(console: Console, command: str, result: Result) -> None:
+    """Print what ``fit``, ``tune`` or ``compare`` found."""
+    (_print_fit if command == "fit" else _print_ranks)(console, result)
+    if command == "tune":
+        _print_grid(console, result)
+    if result.intervals is not None:
+        _print_intervals(console, result.intervals, result.fitted.main.n_iter_)
+    say(console, result.fitted.ended("--n-iter"))
+    for note in result.notes:
+        say(console, f"Note: {note}.")
+    if command == "compare":
+        console.print("To save the best model, use `steinpath tune`.")
+
+
+def _print_fit(console: Console, result: Result) -> None:
     """Print the key figures and the largest coefficients."""
     fitted = result.fitted
     console.print(f"{shown(result.target)}: {fitted.words}", style="bold")
@@ -135,7 +146,6 @@ def print_fit(console: Console, result: Result) -> None:
         console.print(f"… and {count - _SHOWN} more, in model.json")
     if fitted.caption:
         say(console, f"{fitted.caption[0].upper()}{fitted.caption[1:]}.")
-    _print_rest(console, result)
 
 
 def _print_confusion(console: Console, fitted: Fitted) -> None:
@@ -166,16 +176,8 @@ def _print_coefficients(console: Console, fitted: Fitted) -> int:
     return int(effects.any(axis=0).sum())
 
 
-def print_ranking(console: Console, result: Result) -> None:
-    """Print the losses and penalties, the best first."""
-    _print_ranks(console, result)
-    _print_rest(console, result)
-    console.print("To save the best model, use `steinpath tune`.")
-
-
-def print_tuning(console: Console, result: Result) -> None:
-    """Print the ranking, and the alpha grid of the best model."""
-    _print_ranks(console, result)
+def _print_grid(console: Console, result: Result) -> None:
+    """Print the alpha grid of the best model."""
     fitted, tuning = result.fitted, result.fitted.tuning
     rows = []
     for k, (alpha, risk) in enumerate(zip(fitted.main.alphas_, tuning.risks, strict=True)):
@@ -193,10 +195,10 @@ def print_tuning(console: Console, result: Result) -> None:
     print_table(console, head, rows, bold=tuning.best[0])
     if not tuning.settled.all():
         console.print("Values of alpha without a difference were screened out by a rough estimate.")
-    _print_rest(console, result)
 
 
 def _print_ranks(console: Console, result: Result) -> None:
+    """Print the losses and penalties, the best first."""
     fitted = result.fitted
     score = CRITERIA["zero_one"].label if fitted.several else fitted.scored_by
     console.print(f"{shown(result.target)}: expected {score}", style="bold")
@@ -211,15 +213,6 @@ def _print_ranks(console: Console, result: Result) -> None:
     say(console, f"{fitted.meaning_of_error}.")
     if len(result.ranking) > 1:
         say(console, "It is not adjusted for the selection among losses and penalties.")
-
-
-def _print_rest(console: Console, result: Result) -> None:
-    """Print the intervals, the number of iterations and the notes."""
-    if result.intervals is not None:
-        _print_intervals(console, result.intervals, result.fitted.main.n_iter_)
-    say(console, result.fitted.ended("--n-iter"))
-    for note in result.notes:
-        say(console, f"Note: {note}.")
 
 
 def _print_intervals(console: Console, intervals: FitIntervals, n_iter: int) -> None:

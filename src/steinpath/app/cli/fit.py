@@ -22,14 +22,7 @@ from steinpath._support.validation import capturing_warnings
 from steinpath.app import TASKS
 from steinpath.app.cli.clusters import cluster, wants_cluster
 from steinpath.app.cli.commands import option, read_format, usable_names
-from steinpath.app.cli.console import (
-    Display,
-    make_console,
-    print_fit,
-    print_ranking,
-    print_tuning,
-    say,
-)
+from steinpath.app.cli.console import Display, make_console, print_result, say
 from steinpath.app.cli.entry import INTERRUPTED
 from steinpath.app.cli.outputs import as_json, write_outputs
 from steinpath.app.fitted import Fitted, Ranked, contender, fit_intervals, rank
@@ -75,7 +68,7 @@ def run_command(ctx: click.Context, /, loss: Any, penalty: Any, **options: Any) 
     if options["as_json"]:
         text = json.dumps(as_json(result, files), indent=1, ensure_ascii=False)
         click.echo(printable_json(text))
-    {"fit": print_fit, "tune": print_tuning, "compare": print_ranking}[name](console, result)
+    print_result(console, name, result)
     width = max(8, *map(len, files), 0)
     for what, where in files.items():
         say(console, f"{what:>{width}}  {where}", soft_wrap=True)

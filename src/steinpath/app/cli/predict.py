@@ -22,6 +22,7 @@ from steinpath.app.cli.commands import option, read_format
 from steinpath.app.models import SavedModel, load_model_file
 from steinpath.app.tables import FileTable, placed, read_table
 from steinpath.app.tables.table import FileFormat
+from steinpath.problem._scoring import CRITERIA
 
 
 def run_predict(
@@ -128,7 +129,7 @@ def _remarks(
     saved: SavedModel, table: FileTable, columns: dict[str, np.ndarray], level: float | None
 ) -> Iterator[str]:
     """Compare the error on these rows with the expected error, if the target is known."""
-    target, estimator, criterion = saved.target, saved.estimator, saved.criterion
+    target, estimator = saved.target, saved.model[-1]
     if target is None or target not in table.frame.column_names:
         return
     read = read_column(target, table.frame.column(target), table.format)
@@ -144,8 +145,10 @@ def _remarks(
             f"error rate on these {len(y)} rows{of_new}: {rate:.4g}; expected on new rows: "
             f"{with_error(expected, estimator.error_rate_stderr_)}"
         )
-    if classes or read.kind != "f" or not len(y) or criterion is None:
+    parameter = getattr(estimator, "test_parameter_", None)
+    if classes or read.kind != "f" or not len(y) or parameter is None:
         return
+    criterion = CRITERIA[estimator.test_loss_](parameter)
     with np.errstate(over="ignore"):  # squares of very large errors
         error = float(criterion(y, columns["prediction"]).mean())
     found = f"{error:.4g}" if np.isfinite(error) else "too large"

@@ -88,13 +88,14 @@ class Result:
 
 
 def build_content(result: Result) -> SimpleNamespace:
-    """Return the content of a report."""
+    """Return the content of a report: a result, and what is derived from it."""
     fitted, remedy = result.fitted, result.remedy
     names, coef, effects, intercept = fitted.coefficients()
     nonzeros = int(np.count_nonzero(coef))
     listed = np.argsort(-np.abs(effects), kind="stable")[: min(nonzeros, _MOST_COEFFICIENTS)]
     checks = fitted.risk.diagnostics
     return SimpleNamespace(
+        **vars(result),
         title=f"Predicting {result.target}" + f" from {result.source}" * bool(result.source),
         verdict=" ".join(_sentences("verdict", fitted)),
         model=" ".join(_sentences("model", fitted, "n_iter" if remedy is str else "--n-iter")),
@@ -102,14 +103,10 @@ def build_content(result: Result) -> SimpleNamespace:
         warnings=[worded(text, remedy) for text in fitted.estimator.warnings_],
         assumptions=_sentences("assumptions", fitted, *map(remedy, map(Remedy, ("groups", "cv")))),
         checks=[replace(check, message=worded(check.message, remedy)) for check in checks],
-        columns=result.columns,
-        notes=result.notes,
         intercept=intercept,
         # names, per unit, per s.d.: nonzero ones, the largest effect first; some of very many
         coefficients=[(names[j], float(coef[j]), float(effects[j])) for j in listed],
-        ranking=result.ranking,
         charts=build_charts(fitted),
-        command=result.command,
         provenance=(
             ("steinpath", installed_version()),
             *((name, version(name)) for name in ("numpy", "scipy", "scikit-learn")),
@@ -120,10 +117,8 @@ def build_content(result: Result) -> SimpleNamespace:
         ),
         unlisted_columns=max(result.n_columns - len(result.columns), 0),
         unlisted_coefficients=nonzeros - len(listed),
-        intervals=result.intervals,
         widths=_interval_widths(fitted),
         caption=fitted.caption[:1].upper() + fitted.caption[1:],
-        predict=result.predict,
     )
 
 
@@ -410,9 +405,8 @@ def _symmetric(values: Iterable[float]) -> Scale:
 
 def _visibly_larger(charts: Any) -> bool:
     """Whether corrected residuals are larger than training residuals by more than a little."""
-    both = zip(charts.raw, charts.corrected, strict=True)
-    known = [(abs(r), abs(c)) for r, c in both if math.isfinite(r) and math.isfinite(c)]
-    raw, corrected = (sum(pair[k] for pair in known) for k in (0, 1))
+    sizes = np.abs([charts.raw, charts.corrected])
+    raw, corrected = sizes[:, np.isfinite(sizes).all(axis=0)].sum(axis=1)
     return bool(corrected > _LARGER * raw)
 
 
@@ -535,18 +529,16 @@ def report(
         raise ValueError("a report is about one quantile; use one of model.estimators_")
     if intervals and fitted.classes:
         raise ValueError("intervals=True requires a regression; this model is a classifier")
+    encoder = fitted.encoder
     result = Result(
         fitted,
         target=target or "the response",
         source=source,
         command=f"{model!r}.fit(X, y)",
+        notes=encoder.notes_ if encoder else (),
         intervals=fit_intervals(fitted) if intervals else None,
+        columns=encoder.summary_ if encoder else (),
+        n_columns=encoder.n_features_in_ if encoder else 0,
         predict=_PREDICT[model is not fitted.estimator],
     )
-    if (encoder := fitted.encoder) is not None:
-        of_table: dict[str, Any] = {
-            "columns": encoder.summary_,
-            "n_columns": encoder.n_features_in_,
-        }
-        result = replace(result, notes=encoder.notes_, **of_table)
     write_text(Path(file), render(build_content(result)))
