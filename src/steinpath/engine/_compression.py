@@ -136,11 +136,10 @@ class ProbeEstimates:
         squares = (sizes / (sizes[0] or 1.0)) ** 2 + (sizes[0] == 0)
         pooled = np.sum(spread / squares, axis=1, keepdims=True) / (counts - 1).sum()
         own = spread / np.maximum(counts - 1, 1)
-        variances = (own + (counts == 1) * squares * pooled) / counts
+        variances = own + (counts == 1) * squares * pooled
         directions = self.trajectory.scaled(self._row_squares)
-        return CompressedCorrections(
-            directions, like(means, directions), like(variances, directions)
-        )
+        arrays = (like(array, directions) for array in (means, variances, counts))
+        return CompressedCorrections(directions, *arrays)
 
 
 class Compression:
@@ -270,8 +269,9 @@ class CompressedCorrections:
     """Corrections in a low-rank basis."""
 
     directions: Array  # (n, r): times the squared row scales
-    coefficients: Array  # (N + 1, r): means over the probes
-    variances: Array  # (N + 1, r): of these means; directions are independent
+    coefficients: Array  # (N + 1, r): means over the probes of each direction
+    variances: Array  # (N + 1, r): of a single probe; directions are independent
+    counts: Array  # (r,): number of probes
 
     def shift(self, t: slice) -> Array:
         """Return the corrections of some iterates, of shape (iterates, n)."""
@@ -283,7 +283,8 @@ class CompressedCorrections:
 
     def noise(self, t: slice) -> Array:
         """Return the Monte Carlo standard errors of these corrections."""
-        return namespace(self.variances).sqrt(self.variances[t, :] @ (self.directions**2).T)
+        variances = self.variances[t, :] / self.counts
+        return namespace(variances).sqrt(variances @ (self.directions**2).T)
 
 
 def probe_columns(
@@ -335,7 +336,8 @@ def spectral_corrections(
     coordinates = trajectory.coordinates[:, None, :]
     coefficients = follow(SpectralLinearization(path, singular), coordinates, columns)[:, 0, :]
     directions = trajectory.scaled(row_squares)
-    return CompressedCorrections(directions, coefficients, 0 * coefficients)
+    known = 0 * coefficients
+    return CompressedCorrections(directions, coefficients, known, known[0, :] + 1)
 
 
 # ------------------------------------------------------------------------------------------------

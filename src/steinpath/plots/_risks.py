@@ -49,7 +49,8 @@ def plot_risk(
     """Plot training error and estimated risk against the iteration, with the selected iteration.
 
     If the audit changed the estimate visibly, the uncorrected estimate is drawn as a thin line.
-    Values much larger than the minimum are off the scale, and counted above the frame.
+    Values much larger than the minimum are off the scale, and counted above the frame. Iterations
+    at which the estimate needs an audit and has none are shaded.
 
     Parameters
     ----------
@@ -66,6 +67,9 @@ def plot_risk(
         others = {"before audit correction": to_numpy(risk.raw)} | others
     with drawing_on(ax) as axes:
         _draw_path(axes, values, stderr, train, best, others, log_time)
+        if risk.unreliable_from is not None:
+            label = "unreliable without an audit"
+            axes.axvspan(risk.unreliable_from, last, color=GREY, alpha=0.15, lw=0, label=label)
         axes.set_ylabel(name_of_loss(risk.test_loss))
         place_legend(axes)
     return axes

@@ -16,9 +16,6 @@ would increase the error. It is therefore shrunk (positive-part shrinkage) by th
 
 Ten folds with Burman's correction can replace the sample: they use all rows and have different
 sources of error.
-
-The runs are as long as the selection requires: up to twice the iteration with the smallest risk,
-and further if the audit moves the minimum. Later iterations use the last audited difference.
 """
 
 from __future__ import annotations
@@ -33,7 +30,6 @@ from steinpath._support.arrays import (
     cast,
     like,
     namespace,
-    root_mean_square,
     take,
     to_numpy,
     units_of,
@@ -42,23 +38,21 @@ from steinpath._support.caching import cached_property
 from steinpath.engine._batch import Batch
 from steinpath.engine._tangents import design_in
 from steinpath.problem._scoring import check_finite, for_differences
-from steinpath.risk._held_out import HeldOut, RowSample, held, losses_of
-from steinpath.risk._methods import Estimate, fold_runs, leave_groups_out, leave_rows_out
+from steinpath.risk._held_out import HeldOut, RowSample, losses_of
+from steinpath.risk._methods import (
+    Estimate,
+    fold_runs,
+    leave_groups_out,
+    leave_rows_out,
+    pooled,
+)
 from steinpath.risk._options import ResolvedOptions
 
-# Additional iterations that are audited beyond twice the best one.
-_MARGIN = 16
 #: Differences up to this many standard errors are treated as noise. A smaller number corrects more
 #: of a wrong estimate, a larger one changes less of a right one (`benchmarks/accuracy/trust.py`).
 NOISE = 1.75
 # Values below this multiple of the machine precision are treated as rounding errors.
 _ROUNDING = 64
-
-
-def last_needed(options: ResolvedOptions, values: Array) -> int:
-    """Return the last iteration to audit, given estimated risks."""
-    best = int(namespace(values).argmin(values)) if options.near is None else options.near
-    return min(2 * best + _MARGIN, options.path.n_iter)
 
 
 def hold_out_rows(
@@ -128,8 +122,6 @@ class Audit:
         of the correction, and the part of the difference that was not added.
     differences : Array of shape (n_iter + 1, m)
         `difference` for each row, or for each group if there are groups.
-    until : int
-        Last audited iteration. Its values are used for all later ones.
     noise : float
         A `difference` up to this many standard errors is treated as noise and not added.
     """
@@ -140,7 +132,6 @@ class Audit:
     correlation: Array = field(repr=False)
     #: The rows or groups that the differences are of.
     sample: RowSample = field(repr=False)
-    until: int
     noise: float = field(default=NOISE, repr=False)
 
     @cached_property
@@ -170,7 +161,7 @@ class Audit:
     def significance(self) -> np.ndarray:
         """Root mean square of `difference` over that of its standard error, near each iteration."""
         difference, stderr = to_numpy(self.difference), to_numpy(self.stderr)
-        seen, noise = _pooled(difference), _pooled(stderr)
+        seen, noise = pooled(difference), pooled(stderr)
         some = seen > 0
         ratio = np.zeros(len(seen))
         with np.errstate(divide="ignore"):  # without noise, every difference is significant
@@ -217,15 +208,15 @@ def compare(
 ) -> Audit:
     """Compare an estimate with the predictions of runs without the rows; see `Audit.noise`."""
     path, rows, sample = options.path, held_out.rows, held_out.sample
-    known, local = slice(0, held_out.until + 1), sample.design is not None
+    local = sample.design is not None
     if local:  # (nearly) all rows: each block has its own
-        predictions = estimate.predictions.own(path.design.places(rows)[1])[known, :]
+        predictions = estimate.predictions.own(path.design.places(rows)[1])
     else:
-        predictions = estimate.predictions.at(rows)[known, :]
+        predictions = estimate.predictions.at(rows)
     criterion = for_differences(options.criterion, predictions, sample.mean if local else None)
 
     def losses(values: Array, optimism: Array) -> Array:
-        added = optimism if isinstance(optimism, float) else optimism[known, None]
+        added = optimism if isinstance(optimism, float) else optimism[:, None]
         return losses_of(path, criterion, rows, values, local) + added
 
     estimated = losses(predictions, estimate.optimism)
@@ -238,10 +229,7 @@ def compare(
     differences, units = sample.by_group(differences)
     if sample.groups is not None:
         differences = differences * (units.total / len(rows))
-    differences, slope, correlation = (
-        held(values, path.n_iter) for values in (differences, slope, correlation)
-    )
-    return Audit(rows, differences, slope, correlation, units, held_out.until, noise)
+    return Audit(rows, differences, slope, correlation, units, noise)
 
 
 def _regression(x: Array, y: Array, sample: RowSample) -> tuple[Array, Array]:
@@ -262,9 +250,3 @@ def _regression(x: Array, y: Array, sample: RowSample) -> tuple[Array, Array]:
     slope = xp.where(both, xy / xp.where(both, xx, one), neither)
     correlation = xp.where(both, xy / xp.where(both, xp.sqrt(xx) * xp.sqrt(yy), one), neither)
     return slope, correlation
-
-
-def _pooled(values: np.ndarray) -> np.ndarray:
-    """Return the root mean square over the iterations from half to twice each one."""
-    values = values.astype(float)
-    return np.array([root_mean_square(values[t // 2 : 2 * t + 1]) for t in range(len(values))])

@@ -180,6 +180,22 @@ def movement(evidence: Evidence) -> Diagnostic | None:
     return Diagnostic("movement", float(excess[other]) / scale if scale > 0 else 0.0, 1.0, message)
 
 
+def late_iterates(evidence: Evidence) -> Diagnostic | None:
+    """Check whether the estimate without an audit is reliable up to the last iterate."""
+    risk, last = evidence.risk, evidence.risk.path.n_iter
+    if risk.audit is not None or not risk.n_probes:
+        return None
+    start = risk.unreliable_from
+    message = (
+        f"from iteration {start} on, the estimate is rough and most of its standard error is due "
+        "to the correction, because the duals respond in a few directions only; check and correct "
+        "it with audit=32, or use method='folds'"
+    )
+    # a given selection matters, not what comes after it
+    seen = start is not None and (evidence.whole or start < evidence.near.stop)
+    return Diagnostic("late iterates", (last + 1 - (start or 0)) / (last + 1) * seen, 0.0, message)
+
+
 def monte_carlo_error(evidence: Evidence) -> Diagnostic | None:
     """Check whether the Monte Carlo error is small compared with the sampling error."""
     risk, selected = evidence.risk, evidence.selected
@@ -233,6 +249,7 @@ CHECKS: tuple[Callable[[Evidence], Diagnostic | None], ...] = (
     projection_boundary,
     correction_size,
     monte_carlo_error,
+    late_iterates,
 )
 
 

@@ -20,7 +20,7 @@ from steinpath.engine._batch import Batch
 from steinpath.engine._path import Path
 from steinpath.engine._traces import row_squares_of
 from steinpath.problem._scoring import Criterion, TestLoss
-from steinpath.risk._audit import NOISE, Audit, compare, hold_out_rows, last_needed
+from steinpath.risk._audit import NOISE, Audit, compare, hold_out_rows
 from steinpath.risk._held_out import HeldOut
 from steinpath.risk._leave_out import FoldRuns, mean_losses
 from steinpath.risk._methods import (
@@ -47,7 +47,6 @@ def estimate_risk(
     groups: Any = None,
     rng: Any = None,
     *,
-    audit_until: int | None = None,
     cv: Any = None,
     n_probes: int | None = None,
     probe_tol: float | None = None,
@@ -106,10 +105,6 @@ def estimate_risk(
         for more.
     rng : None, int or numpy.random.Generator
         Random numbers for the probes, the folds and the audited rows.
-    audit_until : int, optional
-        The last iteration to audit. By default a little more than twice the iteration with the
-        smallest risk after the audit. Later iterations get the correction of this one; use
-        ``path.n_iter`` to audit all.
     cv : int, splitter or iterable, optional
         How "folds" and an audit by folds hold out rows: a number of folds, a scikit-learn splitter
         such as ``TimeSeriesSplit(5)``, or pairs of arrays with the indices of training and test
@@ -200,52 +195,26 @@ def estimate(
                 estimates[scale] = METHODS[method](own)
         scale = next(iter(estimates))
         if not audit:
-            return assemble(resolved, method, estimates[scale], scale)
+            risk = assemble(resolved, method, estimates[scale], scale)
+            if options.method != "auto" or not _folds_are_better(risk):
+                return risk
+            return assemble(resolved, "folds", METHODS["folds"](resolved), None)
         # rows that are held out, and the comparison with their losses
-        audited = None if known is None else known.audited
-        audits, audited = _audit_all(aside, audit, method, estimates, audited)
+        exact = estimates[None] if method == "loo" else None
+        held_out = None if known is None else known.audited
+        if held_out is None:
+            held_out = hold_out_rows(aside, audit, exact)
+        # an estimate that holds out no rows is valid for independent rows only
+        noise = 0.0 if options.has_splits and method not in LEAVE_OUT else NOISE
+        audits = {k: compare(aside, one, held_out, noise) for k, one in estimates.items()}
         scale = _closest(audits)
-        return assemble(resolved, method, estimates[scale], scale, audits[scale], audited)
+        return assemble(resolved, method, estimates[scale], scale, audits[scale], held_out)
 
 
-def _audit_all(
-    options: ResolvedOptions,
-    audit: int | str,
-    method: str,
-    estimates: dict[str | None, Estimate],
-    known: HeldOut | None,
-) -> tuple[dict[str | None, Audit], HeldOut]:
-    """Audit the estimates of all row scales, up to the iteration that selection needs.
-
-    ``known`` are the rows held out by an earlier audit.
-    """
-    path = options.path
-    # an estimate that holds out no rows is valid for independent rows only
-    noise = 0.0 if options.has_splits and method not in LEAVE_OUT else NOISE
-    exact = estimates[None] if method == "loo" else None
-    if exact is not None:
-        until = path.n_iter
-    elif options.audit_until is not None:
-        until = min(options.audit_until, path.n_iter)
-    else:
-        until = max(last_needed(options, estimate.values) for estimate in estimates.values())
-    drawn = options.rng.bit_generator.state
-    while True:
-        held_out = known
-        if held_out is None or held_out.until < until:
-            options.rng.bit_generator.state = drawn  # the same rows if the audit is extended
-            held_out = hold_out_rows(options.but(path=path.until(until)), audit, exact)
-        audits = {
-            scale: compare(options, estimate, held_out, noise)
-            for scale, estimate in estimates.items()
-        }
-        if options.audit_until is not None:
-            return audits, held_out
-        scale = _closest(audits)
-        needed = last_needed(options, estimates[scale].values + audits[scale].repair)
-        if needed <= held_out.until:
-            return audits, held_out
-        until = min(max(needed, 2 * held_out.until), path.n_iter)
+def _folds_are_better(risk: Risk) -> bool:
+    """Whether the corrections are unreliable late on the path, and folds of it can be run."""
+    structured = risk.path.maps.structured and not risk.covariance_known
+    return structured and risk.unreliable_from is not None
 
 
 def _closest(audits: dict[str | None, Audit]) -> str | None:
@@ -269,8 +238,8 @@ def assemble(
     if audit is not None and audited is not None:
         values, stderr = values + audit.repair, xp.hypot(stderr, audit.error)
         interactions = audited.interactions
-        if interactions is not None:
-            interactions = interactions.held(options.path.n_iter)
+    elif audit is None:
+        stderr = xp.hypot(stderr, estimate.shared_error + 0 * stderr)
     if interactions is not None:
         stderr = xp.hypot(stderr, interactions.stderr())
     criterion: Any = options.criterion

@@ -58,7 +58,7 @@ class Evidence:
 
     def __init__(self, risk: Risk, at: int | None = None):
         self.risk, self.path = risk, risk.path
-        self.selected = risk.best_iter if at is None else at
+        self.selected, self.whole = risk.best_iter if at is None else at, at is None
         # other plausible selections: the iterations from half to twice the selected one
         self.near = slice(self.selected // 2, min(2 * self.selected, self.path.n_iter) + 1)
         # whether X is small enough to examine its columns one by one

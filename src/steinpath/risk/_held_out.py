@@ -32,7 +32,6 @@ from steinpath._support.arrays import (
     namespace,
     root_mean_square,
     scattered_sums,
-    take,
     units_of,
 )
 from steinpath.design._base import Design
@@ -164,11 +163,6 @@ class HeldOut(NamedTuple):
     #: Dependence between the losses, if rows were left out one at a time.
     interactions: Interactions | None = None
 
-    @property
-    def until(self) -> int:
-        """Last iteration of the runs."""
-        return int(self.predictions.shape[0]) - 1
-
     def tests(self, n_rows: int) -> np.ndarray | None:
         """Return whether each row was held out, as 0 or 1; None if all were."""
         all_rows = len(self.rows) == n_rows
@@ -200,10 +194,6 @@ class Interactions:
         criterion = for_differences(criterion, blocks[0])
         losses = [losses_of(path, criterion, rows, x) for x in blocks]
         return cls(xp.reshape(losses[0] - losses[1], alone.shape), pairs)
-
-    def held(self, n_iter: int) -> Interactions:
-        """Extend to ``n_iter`` iterations by repeating the last known value."""
-        return replace(self, changes=held(self.changes, n_iter))
 
     def stderr(self) -> Array:
         """Return the root of the covariance of two losses for each iteration, on the safe side."""
@@ -242,14 +232,6 @@ def disjoint_pairs(rows: np.ndarray) -> np.ndarray:
 def n_columns(n_rows: int) -> int:
     """Return the number of runs needed to leave rows out, one at a time and in pairs."""
     return n_rows + min(n_rows // 2, _PAIRS)
-
-
-def held(values: Array, n_iter: int) -> Array:
-    """Repeat the last of the values of iterations up to iteration ``n_iter``."""
-    known = values.shape[0]
-    if known == n_iter + 1:
-        return values
-    return take(values, np.minimum(np.arange(n_iter + 1), known - 1))
 
 
 def losses_of(

@@ -18,6 +18,7 @@ from steinpath._support.arrays import (
     root_mean_square,
     root_sum_of_squares,
     take,
+    to_numpy,
 )
 from steinpath._support.validation import is_own, spawned, warn
 from steinpath.design._base import Design
@@ -110,6 +111,8 @@ class Estimate(NamedTuple):
     held_out: HeldOut | None = None
     #: Training error of each iterate, if it was computed.
     train: Array | None = None
+    #: Standard error beyond that of independent rows; see `_shared_error`.
+    shared_error: Array = 0.0
 
     @property
     def optimism(self) -> Array:
@@ -148,12 +151,14 @@ def score(
         if corrections is not None:
             slopes.append(_slopes(options, values, corrections, block))
     means, errors = (xp.concat(parts) for parts in zip(*moments, strict=True))
-    noise = 0 * means
-    if corrections is not None:
-        change = path.design.over_rows(xp.concat(slopes)) / n
-        noise = root_sum_of_squares(change * xp.sqrt(corrections.variances), axis=1)
     values = means if held_out is None else means + held_out.optimism
-    return Estimate(predictions, values, errors, noise, n_probes, held_out, train)
+    if corrections is None:
+        return Estimate(predictions, values, errors, 0 * means, n_probes, held_out, train)
+    change = path.design.over_rows(xp.concat(slopes)) / n
+    single = change * xp.sqrt(corrections.variances)  # change of the risk with a single probe
+    noise = root_sum_of_squares(single / xp.sqrt(corrections.counts), axis=1)
+    shared = _shared_error(root_sum_of_squares(single, axis=1))
+    return Estimate(predictions, values, errors, noise, n_probes, held_out, train, shared)
 
 
 def _slopes(
@@ -167,6 +172,25 @@ def _slopes(
     change = change - observation_losses(criterion, y, predictions - error)
     slopes = xp.where(error > 0, change / xp.where(error > 0, 2 * error, 1 + error), 0 * error)
     return slopes @ corrections.directions
+
+
+def _shared_error(single: Array) -> Array:
+    r"""Return the standard error due to what all rows share, given that of a single probe.
+
+    Leaving out one row moves the predictions of the others. For a linear smoother H, this adds
+    :math:`\mathrm{tr}(H^2)` times the mean squared residual, over n², to the variance of the mean
+    loss; see `steinpath.risk._held_out`. A single probe :math:`\xi^\top H \xi` has the variance
+    :math:`2 \, \mathrm{tr}(H^2)`, so half of its effect on the risk is that variance. It is large
+    relative to the trace where the duals respond in a few directions only, as at a vertex. There
+    the rows' own responses also vary most around their mean, by which all are corrected.
+    """
+    return like(pooled(to_numpy(single)) / math.sqrt(2), single)
+
+
+def pooled(values: np.ndarray) -> np.ndarray:
+    """Return the root mean square over the iterations from half to twice each one."""
+    values = values.astype(float)
+    return np.array([root_mean_square(values[t // 2 : 2 * t + 1]) for t in range(len(values))])
 
 
 def baseline_losses(options: ResolvedOptions) -> Array:

@@ -33,7 +33,6 @@ class RiskOptions:
     method: str = "auto"
     row_scale: Any = None
     audit: int | str = 0
-    audit_until: int | None = None
     groups: Any = None
     cv: Any = None
     n_probes: int | None = None
@@ -66,8 +65,6 @@ class RiskOptions:
                 "row_scale='auto' is selected by the audit; set audit, for example audit=32"
             )
         self._store("audit", self._checked_audit())
-        if self.audit_until is not None:
-            self._store("audit_until", check_count("audit_until", self.audit_until, low=0))
         if self.groups is not None:
             self._store("groups", check_groups(self.groups))
         self._store("cv", check_cv(self.cv))

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 Facts = tuple[tuple[str, str], ...]
 
 
+# Ratio of the shared error to the sampling error above which an estimate is unreliable.
+_UNRELIABLE = 4.0
+
+
 @dataclass(frozen=True, eq=False)
 class Risk(Tabular):
     """Estimated risk of every iterate. Returned by `estimate_risk`.
@@ -44,10 +48,11 @@ class Risk(Tabular):
     train : Array of shape (n_iter + 1,)
         Training error with the same scoring loss.
     stderr : Array of shape (n_iter + 1,)
-        Standard error of `values`. It includes the variation of the losses over rows and the
-        sampling of the audited rows. Where rows were left out one at a time (by an audit or by
-        "loo") it also includes the dependence between their losses, without which it is too small
-        for flexible fits. It does not include the Monte Carlo error of the probes.
+        Standard error of `values`. It includes the variation of the losses over rows, the sampling
+        of the audited rows, and the dependence between the losses of rows, without which it is too
+        small for flexible fits. The dependence is measured where rows were left out one at a time
+        (by an audit or by "loo"), and estimated from the differences between probes without an
+        audit. It does not include the Monte Carlo error of the probes.
     probe_stderr : Array of shape (n_iter + 1,)
         Monte Carlo error of `values` from the random probes: zero without probes, infinite
         (unknown) for a single one.
@@ -67,6 +72,10 @@ class Risk(Tabular):
         Whether this is the paper's R̃ (True) or R̂.
     row_scale : None, "norm" or "given"
         The row scale that was used.
+    unreliable_from : int or None
+        First iteration from which on, without an audit, most of `stderr` is due to the correction:
+        the duals then respond in a few directions only, as at a vertex, and the estimate is rough.
+        None if there is none.
     centered : bool
         Whether the loss of the zero prediction was subtracted.
     audit : Audit or None
@@ -168,6 +177,22 @@ class Risk(Tabular):
         """Iteration with the smallest estimated risk."""
         return int(namespace(self.values).argmin(self.values))
 
+    def shared_error_at(self, t: int) -> float:
+        """Return the part of `stderr` at one iterate that is estimated from the probes."""
+        if self.audit is not None or not self.n_probes:
+            return 0.0
+        return float(self.estimate.shared_error[t])
+
+    @cached_property
+    def unreliable_from(self) -> int | None:
+        """First iteration from which on the standard error is mostly that of the correction."""
+        if self.audit is not None or not self.n_probes:
+            return None
+        estimate = self.estimate
+        reliable = to_numpy(estimate.shared_error <= _UNRELIABLE * estimate.stderr)
+        first = int(np.flatnonzero(reliable).max(initial=-1)) + 1
+        return first if first < len(reliable) else None
+
     def compare(self, t1: int, t2: int) -> tuple[float, float]:
         """Return the estimated risk at iteration ``t1`` minus that at ``t2``, with standard error.
 
@@ -238,11 +263,13 @@ class Risk(Tabular):
             smallest along the path, not adjusted for selection of the iteration; `steinpath.tune`
             adjusts for it.
         """
-        details = (
+        details: Facts = (
             ("Risk at Last Iteration", f"{float(self.values[-1]):.4g}"),
             ("Method", self.method),
             ("Audited Rows", str(0 if self.audit is None else len(self.audit.rows))),
         )
+        if self.unreliable_from is not None:
+            details = (*details, ("Audit Needed From", f"iteration {self.unreliable_from}"))
         facts = self._facts_at(self.best_iter, self._at_best(), details=details)
         note = "Estimated risk not adjusted for selection of the iteration; ± one standard error."
         return Summary("Risk Estimation Results", facts, notes=(note, *self.warnings))
@@ -319,6 +346,9 @@ def compare_risks(first: Risk, t1: int, second: Risk, t2: int) -> tuple[float, f
             errors.append(first.audit.error_between(t1, t2, second.audit))
         else:
             errors += [risk.audit.error[t] for t, risk in sides if risk.audit is not None]
+        # shared errors of neighbouring iterations are nearly the same
+        shared = [risk.shared_error_at(t) ** 2 for t, risk in sides]
+        errors.append(math.sqrt(abs(shared[0] - shared[1])))
         if first.interactions is not None and second.interactions is not None:
             errors.append(first.interactions.stderr_between(t1, t2, second.interactions))
         else:

@@ -33,7 +33,7 @@ from steinpath.study._settings import (
 )
 
 # Audit all iterates, because studies evaluate each of them.
-_AUDIT: dict[str, Any] = {"audit": 32, "audit_until": 10**9}
+_AUDIT: dict[str, Any] = {"audit": 32}
 #: Options of `estimate_risk` for each corrected estimator; `_options` adds a known covariance.
 CORRECTIONS: dict[str, dict[str, Any]] = {
     "tilde": {},

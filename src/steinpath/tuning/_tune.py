@@ -416,7 +416,7 @@ class Search:
             rough = left[k].pop(0)
             # the Monte Carlo error may be within the default tolerance already
             risk, t = risks[k], iterates[k]
-            quiet = noise_near(t, risk.probe_stderr) <= noise_allowed(risk.stderr[t])
+            quiet = noise_near(t, risk.probe_stderr) <= noise_allowed(risk.estimate.stderr[t])
             if left[k] or not quiet:
                 risks[k] = closely(k, rough)
                 enough = done()
