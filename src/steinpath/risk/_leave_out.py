@@ -18,6 +18,7 @@ import numpy as np
 from steinpath._support.arrays import (
     Array,
     cast,
+    clip,
     copied,
     indices,
     like,
@@ -162,9 +163,8 @@ def leave_out(
 class FoldRuns:
     """Runs of all splits of paths that differ only in their penalties, extended with the paths.
 
-    ``burman`` computes Burman's correction for training on fewer rows, to be added to the error:
-    the training error of the full path minus the mean, over splits, of the error of the split's
-    path on all rows. ``with_losses`` sums the losses of each row over its tests.
+    ``burman`` computes the correction for training on fewer rows, to be added to the error; see
+    `burman_correction`. ``with_losses`` sums the losses of each row over its tests.
     """
 
     def __init__(
@@ -180,8 +180,9 @@ class FoldRuns:
         self.splits = splits
         self._criterion, self._burman, self._with_losses = criterion, burman, with_losses
         self._runs = predictions_without(batch, ~splits.train, splits.train.sum(axis=0), design)
-        # predictions and sums of losses (paths, steps, n), and errors on all rows (paths, steps)
-        self._known: tuple[Array, Array | None, Array] | None = None
+        # predictions and sums of losses (paths, steps, n), and mean losses of the splits' runs on
+        # all rows and on those that they hold out (paths, steps)
+        self._known: tuple[Array, Array | None, Array, Array] | None = None
         self._rows, counts = np.flatnonzero(splits.tests), splits.tests[splits.tests > 0]
         codes = None if groups is None else groups[self._rows]
         sample = RowSample.of(len(self._rows), None if np.all(counts == 1) else counts, codes)
@@ -200,10 +201,11 @@ class FoldRuns:
                 new = tuple(None if x is None else xp.concat([x, y], axis=1) for x, y in pairs)
             known = self._known = new
         assert known is not None
-        predictions, losses, optimism = known
+        predictions, losses, everywhere, held_out = known
+        optimism = 0 * everywhere
         if self._burman:
             self.train = [mean_losses(path, self._criterion) for path in batch]
-            optimism = xp.stack(self.train) - optimism
+            optimism = burman_correction(xp.stack(self.train), everywhere, held_out)
         if len(self._rows) < len(self.splits.tests):
             own = batch.data.design.places(self._rows)[1]
             predictions = take(predictions, own, axis=2)
@@ -227,7 +229,7 @@ class FoldRuns:
         average = _averaging(own, y)
         shares = like(splits.test.sum(axis=0) / splits.test.sum(), y)
         counts = like(own.test.T, y)[None, ...]
-        predictions, sums = data.design.zeros(L, steps, n), data.design.zeros(L, steps, K)
+        predictions, sums = data.design.zeros(L, steps, n), data.design.zeros(L, steps, 2, K)
         losses = data.design.zeros(L, steps, n) if self._with_losses else None
         for t, fitted in enumerate(islice(self._runs, steps)):
             predictions[:, t, :] = average(xp.reshape(fitted, (n, L, K))).T
@@ -238,15 +240,39 @@ class FoldRuns:
             if losses is not None:
                 losses[:, t, :] = xp.sum(counts * xp.reshape(each, (L, K, n)), axis=1)
             if self._burman:
-                sums[:, t, :] = xp.reshape(xp.sum(each, axis=1), (L, K))
+                of_splits = xp.reshape(each, (L, K, n))
+                sums[:, t, 0, :] = xp.sum(of_splits, axis=2)
+                sums[:, t, 1, :] = xp.sum(counts * of_splits, axis=2)
         if self._burman:
-            sums = data.design.over_rows(sums)
-        return predictions, losses, xp.sum(shares * (sums / batch.n_samples), axis=2)
+            sums = data.design.over_rows(sums) / batch.n_samples
+        everywhere, held_out = (
+            xp.sum(shares * sums[:, :, 0, :], axis=2),
+            xp.sum(sums[:, :, 1, :], axis=2),
+        )
+        return predictions, losses, everywhere, held_out
 
 
 def cross_validate(batch: Batch, *arguments: Any, **options: Any) -> list[HeldOut]:
     """Cross-validate whole paths; the arguments are those of `FoldRuns`."""
     return FoldRuns(batch, *arguments, **options).extended(batch)
+
+
+def burman_correction(train: Array, everywhere: Array, held_out: Array) -> Array:
+    r"""Return what to add to the mean loss of held-out rows for training on fewer rows.
+
+    Burman's correction is the training error of the full fit minus the mean, over the splits, of
+    the error of their fits on all rows. It assumes that the optimism of a fit is proportional to
+    ``1 / n``. This fails where training rows are fitted nearly perfectly, as by ridge with more
+    columns than rows: the error then hardly depends on the number of rows, and the correction is
+    minus the K-th part of it. It is therefore multiplied by the root of the ratio of training error
+    to held-out error, which for squared losses is one minus the degrees of freedom per row.
+    """
+    xp = namespace(train)
+    some = held_out > 0
+    ratio = xp.where(
+        some, train / xp.where(some, held_out, xp.ones_like(held_out)), xp.ones_like(train)
+    )
+    return xp.sqrt(clip(ratio, 0.0, 1.0)) * (train - everywhere)
 
 
 def _averaging(splits: Splits, y: Array) -> Callable[[Array], Array]:

@@ -30,7 +30,7 @@ from steinpath.design._base import Design
 from steinpath.engine._batch import Batch, at_a_time
 from steinpath.problem._scoring import PerObservation, observation_losses
 from steinpath.risk._held_out import Interactions
-from steinpath.risk._leave_out import BLOCKS, predictions_without
+from steinpath.risk._leave_out import BLOCKS, burman_correction, predictions_without
 from steinpath.risk._methods import split_members
 from steinpath.risk._splits import Splits
 
@@ -105,9 +105,10 @@ class _Tests(NamedTuple):
     others: list[int]
     rows: np.ndarray  # (J,): number of these rows that each tests
     losses: list[np.ndarray]  # (L, T) each: their mean losses
-    #: For Burman's correction, of shape (J, L, T): mean loss over all of these rows of the run
-    #: without the tested ones, minus that of the run with them.
-    errors: Any
+    #: For Burman's correction: mean loss over all of these rows of the runs without the tested ones
+    #: (J, L, T), and of the run with them (L, T).
+    everywhere: Any = None
+    train: Any = None
 
 
 class NestedSelection:
@@ -181,11 +182,11 @@ class NestedSelection:
         tested = [own * cells.test[:, j] for j in others]
         runs = [self._runs.of_pair[k, j] for j in others]
         losses = [self._mean(run, cell) for run, cell in zip(runs, tested, strict=True)]
-        errors: Any = 0.0
-        if self._splits.complete:
-            without_k = self._mean(k, own)
-            errors = np.stack([self._mean(run, own) - without_k for run in runs])
-        return _Tests(others, np.array([cell @ self._sizes for cell in tested]), losses, errors)
+        sizes = np.array([cell @ self._sizes for cell in tested])
+        if not self._splits.complete:
+            return _Tests(others, sizes, losses)
+        everywhere = np.stack([self._mean(run, own) for run in runs])
+        return _Tests(others, sizes, losses, everywhere, self._mean(k, own))
 
     def _choose(self, tests: _Tests, without: int | None = None) -> tuple[int, int] | None:
         """Select by the tests of a split, except those by another one."""
@@ -195,20 +196,23 @@ class NestedSelection:
         weights = tests.rows[used] / tests.rows[used].sum()
         parts = np.stack([tests.losses[place] for place in used])
         risks = np.tensordot(weights, parts, axes=1)
-        if self._splits.complete:  # Burman's correction
-            risks = risks - np.tensordot(weights, tests.errors[used], axes=1)
+        if self._splits.complete:
+            everywhere = np.tensordot(weights, tests.everywhere[used], axes=1)
+            risks = risks + burman_correction(tests.train, everywhere, risks)
         return self._rule(risks, parts)
 
     def optimism(self, train: np.ndarray) -> float:
         """Return Burman's correction at the selections, given training errors (L, T)."""
         if not self._splits.complete:
             return 0.0
-        everyone, total = np.ones(len(self._sizes)), 0.0
+        everyone, totals = np.ones(len(self._sizes)), np.zeros(3)
         for k, choice in enumerate(self.choices):
             assert choice is not None
             share = self._splits.test[:, k].sum() / len(self._splits.test)
-            total += share * float(train[choice] - self._mean(k, everyone)[choice])
-        return total
+            sets = everyone, self._cells.test[:, k]
+            means = [train[choice], *(self._mean(k, cells)[choice] for cells in sets)]
+            totals += share * np.array(means)
+        return float(burman_correction(*totals))
 
     def changes(self) -> Interactions | None:
         """Return the dependence between the mean losses of pairs of folds; see the module."""
