@@ -62,6 +62,11 @@ def group_error(losses, groups):
     return np.sqrt(units / (units - 1) * (sums**2).sum(axis=0)) / losses.shape[1]
 
 
+def shrink(train, held_out):
+    """Factor of Burman's correction, small where training rows are fitted nearly perfectly."""
+    return np.sqrt(np.clip(train / held_out, 0, 1))
+
+
 class Validated:
     """Cross-validation of a path by refits.
 
@@ -74,7 +79,7 @@ class Validated:
     correction : ndarray of shape (n_iter + 1,)
         Burman's correction of their mean.
     burman : ndarray of shape (n_iter + 1,)
-        What is added to their mean by default: zero unless the splits are folds.
+        What is added to their mean by default: shrunk, and zero unless the splits are folds.
     sums : ndarray of shape (n_iter + 1, n)
         Predictions of each row, summed over its tests.
     """
@@ -97,7 +102,8 @@ class Validated:
         whole = refit(X, y, loss, penalty, n_iter, np.ones(n, dtype=bool), fit_intercept)
         self.train = criterion(y, predictions(whole, X)).mean(axis=1)
         self.correction += self.train
-        self.burman = are_folds(train, test) * self.correction
+        factor = shrink(self.train, self.tested.mean(axis=1))
+        self.burman = are_folds(train, test) * factor * self.correction
 
     @property
     def values(self):
@@ -143,7 +149,7 @@ class Nested:
 
     def choose(self, k, without=None):
         """Choose a penalty and an iterate from the rows of split k, less what another tests."""
-        own, parts, sizes, corrections = self.train[:, k], [], [], []
+        own, parts, sizes, everywhere = self.train[:, k], [], [], []
         for j in range(self.train.shape[1]):
             tested = self.test[:, j] * own
             both = own & self.train[:, j]
@@ -152,13 +158,14 @@ class Nested:
             losses = self.losses(both)
             parts.append((losses * tested).sum(axis=2) / tested.sum())
             sizes.append(tested.sum())
-            corrections.append(self.losses(own)[:, :, own].mean(axis=2))
-            corrections[-1] -= losses[:, :, own].mean(axis=2)
+            everywhere.append(losses[:, :, own].mean(axis=2))
         if not parts:
             return None
         risks = np.average(parts, axis=0, weights=sizes)
-        if self.folds:  # Burman's correction
-            risks += np.average(corrections, axis=0, weights=sizes)
+        if self.folds:
+            train = self.losses(own)[:, :, own].mean(axis=2)
+            correction = train - np.average(everywhere, axis=0, weights=sizes)
+            risks = risks + shrink(train, risks) * correction
         at = [int(np.argmin(curve)) if self.iterate is None else self.iterate for curve in risks]
         lowest = [risks[m, at[m]] for m in range(len(at))]
         best = int(np.argmin(lowest))
@@ -205,12 +212,14 @@ class Nested:
         """Mean loss of the tested rows, with Burman's correction at the choices if they are all."""
         found = self.left_out_losses()[1].mean()
         if self.folds:
-            everyone = np.ones(len(self.y), dtype=bool)
-            whole = self.losses(everyone).mean(axis=2)
+            whole = self.losses(np.ones(len(self.y), dtype=bool)).mean(axis=2)
+            train = correction = 0.0
             for k in self.splits:
-                share = self.test[:, k].mean()
+                share, choice = self.test[:, k].mean(), self.choices[k]
+                train += share * whole[choice]
                 fold = self.losses(self.train[:, k]).mean(axis=2)
-                found += share * (whole[self.choices[k]] - fold[self.choices[k]])
+                correction += share * (whole[choice] - fold[choice])
+            found += shrink(train, found) * correction
         return found
 
     def pair_term(self):

@@ -595,7 +595,7 @@ def audited(difference, spread, stderr, m=16):
     noise = (noise - noise.mean()) / noise.std(ddof=1)
     differences = np.tile(difference + spread * noise, (13, 1))
     ones = np.ones(13)
-    audit = Audit(risk.audit.rows, differences, ones, ones, RowSample.of(m), 12)
+    audit = Audit(risk.audit.rows, differences, ones, ones, RowSample.of(m))
     return with_values(risk, audit=audit, stderr=stderr * ones)
 
 

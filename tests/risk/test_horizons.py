@@ -13,7 +13,7 @@ from problems import draw
 from steinpath._support import timings
 from steinpath.engine._data import prepare
 from steinpath.risk import _stopping
-from steinpath.risk._leave_out import FoldRuns, cross_validate
+from steinpath.risk._leave_out import FoldRuns, cross_validate, shrunk_burman
 from steinpath.risk._methods import n_folds
 from steinpath.risk._options import RiskOptions
 from steinpath.risk._splits import random_folds
@@ -71,19 +71,19 @@ def test_only_the_change_of_an_iterate_counts_that_will_be_taken():
 # ----- Folds that go on -----
 
 
-@pytest.mark.parametrize("burman", [True, False])
+@pytest.mark.parametrize("correction", [shrunk_burman, None])
 @pytest.mark.parametrize("with_losses", [True, False])
-def test_folds_that_go_on_are_whole_ones(burman, with_losses):
+def test_folds_that_go_on_are_whole_ones(correction, with_losses):
     batch = unmoved(30, 8)
     splits = random_folds(batch, 4, np.random.default_rng(0))
 
     def criterion(y, prediction):
         return np.abs(y - prediction)
 
-    runs = FoldRuns(batch, criterion, splits, None, burman, with_losses)
+    runs = FoldRuns(batch, criterion, splits, None, correction, with_losses)
     for n_iter in (3, 3, 20):
         batch = batch.extended(n_iter)
-        expected = cross_validate(batch, criterion, splits, None, burman, with_losses)
+        expected = cross_validate(batch, criterion, splits, None, correction, with_losses)
         for mine, theirs in zip(runs.extended(batch), expected, strict=True):
             for name in ("predictions", "losses", "optimism"):
                 one, other = getattr(mine, name), getattr(theirs, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -238,16 +239,22 @@ def assemble(
     if audit is not None and audited is not None:
         values, stderr = values + audit.repair, xp.hypot(stderr, audit.error)
         interactions = audited.interactions
-    elif audit is None:
-        stderr = xp.hypot(stderr, estimate.shared_error + 0 * stderr)
-    if interactions is not None:
-        stderr = xp.hypot(stderr, interactions.stderr())
     criterion: Any = options.criterion
     train = estimate.train
     if options.centered:
         train = score(options, Predictions(options.path)).values
     elif train is None:
         train = mean_losses(options.path, criterion)
+    if interactions is not None:
+        shared = interactions.stderr()
+    elif audit is None and estimate.shared_error is not None:
+        shared = estimate.shared_error
+    else:
+        # for a smoother H, tr(H²) / n² times the mean squared residual is of the size of the
+        # squared optimism divided by the number of rows; twice this covers it in simulations
+        units = options.units(options.path.n_samples)
+        shared = math.sqrt(2 / units) * xp.abs(values - train)
+    stderr = xp.hypot(stderr, shared + 0 * stderr)
     name = getattr(criterion, "__name__", type(criterion).__name__)
     return Risk(
         values=values,
@@ -265,6 +272,7 @@ def assemble(
         criterion=criterion,
         estimate=estimate,
         interactions=interactions,
+        shared_error=shared,
         groups=options.groups,
         splits=options.cv if isinstance(options.cv, Splits) else None,
         audited=audited,

@@ -160,11 +160,35 @@ def leave_out(
 # ----- Cross-validation of whole paths -----
 
 
+#: Function of mean losses: the training error of the full fit, the mean over the splits of the
+#: error of their fits on all rows, and that on the rows they hold out.
+Correction = Callable[[Array, Array, Array], Array]
+
+
+def burmans_correction(train: Array, everywhere: Array, held_out: Array) -> Array:
+    """Return Burman's correction for training on fewer rows, to be added to the held-out error."""
+    return train - everywhere
+
+
+def shrunk_burman(train: Array, everywhere: Array, held_out: Array) -> Array:
+    """Return Burman's correction times the root of the ratio of training to held-out error.
+
+    Burman's correction assumes that the optimism of a fit is proportional to ``1 / n``. This fails
+    where training rows are fitted nearly perfectly, as by ridge with more columns than rows: the
+    error then depends little on the number of rows, but the correction is minus a K-th part of it.
+    For squared losses the ratio's root is about one minus the degrees of freedom per row.
+    """
+    xp = namespace(train)
+    one = xp.ones_like(train)
+    ratio = xp.where(held_out > 0, train / xp.where(held_out > 0, held_out, one), one)
+    return xp.sqrt(clip(ratio, 0.0, 1.0)) * (train - everywhere)
+
+
 class FoldRuns:
     """Runs of all splits of paths that differ only in their penalties, extended with the paths.
 
-    ``burman`` computes the correction for training on fewer rows, to be added to the error; see
-    `burman_correction`. ``with_losses`` sums the losses of each row over its tests.
+    ``correction`` is what to add to the error for training on fewer rows. ``with_losses`` sums the
+    losses of each row over its tests.
     """
 
     def __init__(
@@ -173,12 +197,12 @@ class FoldRuns:
         criterion: PerObservation,
         splits: Splits,
         design: Design | None = None,
-        burman: bool = True,
+        correction: Correction | None = shrunk_burman,
         with_losses: bool = False,
         groups: np.ndarray | None = None,
     ):
         self.splits = splits
-        self._criterion, self._burman, self._with_losses = criterion, burman, with_losses
+        self._criterion, self._correction, self._with_losses = criterion, correction, with_losses
         self._runs = predictions_without(batch, ~splits.train, splits.train.sum(axis=0), design)
         # predictions and sums of losses (paths, steps, n), and mean losses of the splits' runs on
         # all rows and on those that they hold out (paths, steps)
@@ -187,7 +211,7 @@ class FoldRuns:
         codes = None if groups is None else groups[self._rows]
         sample = RowSample.of(len(self._rows), None if np.all(counts == 1) else counts, codes)
         self._sample = sample.local_to(batch.data.design, self._rows)
-        #: Training errors of the paths, if Burman's correction needed them.
+        #: Training errors of the paths, if the correction needed them.
         self.train: list[Array] | None = None
 
     def extended(self, batch: Batch) -> list[HeldOut]:
@@ -203,9 +227,9 @@ class FoldRuns:
         assert known is not None
         predictions, losses, everywhere, held_out = known
         optimism = 0 * everywhere
-        if self._burman:
+        if self._correction is not None:
             self.train = [mean_losses(path, self._criterion) for path in batch]
-            optimism = burman_correction(xp.stack(self.train), everywhere, held_out)
+            optimism = self._correction(xp.stack(self.train), everywhere, held_out)
         if len(self._rows) < len(self.splits.tests):
             own = batch.data.design.places(self._rows)[1]
             predictions = take(predictions, own, axis=2)
@@ -229,50 +253,32 @@ class FoldRuns:
         average = _averaging(own, y)
         shares = like(splits.test.sum(axis=0) / splits.test.sum(), y)
         counts = like(own.test.T, y)[None, ...]
-        predictions, sums = data.design.zeros(L, steps, n), data.design.zeros(L, steps, 2, K)
+        predictions = data.design.zeros(L, steps, n)
         losses = data.design.zeros(L, steps, n) if self._with_losses else None
+        # of the losses on all rows, and on those that were held out
+        sums = data.design.zeros(2, L, steps)
         for t, fitted in enumerate(islice(self._runs, steps)):
             predictions[:, t, :] = average(xp.reshape(fitted, (n, L, K))).T
-            if losses is None and not self._burman:
+            if losses is None and self._correction is None:
                 continue
-            tested = check_finite(fitted) if self._with_losses else fitted
-            each = observation_losses(self._criterion, y, tested.T)
+            scored = check_finite(fitted) if self._with_losses else fitted
+            of_runs = observation_losses(self._criterion, y, scored.T)
+            of_runs = xp.reshape(of_runs, (L, K, n))
+            tested = xp.sum(counts * of_runs, axis=1)
             if losses is not None:
-                losses[:, t, :] = xp.sum(counts * xp.reshape(each, (L, K, n)), axis=1)
-            if self._burman:
-                of_splits = xp.reshape(each, (L, K, n))
-                sums[:, t, 0, :] = xp.sum(of_splits, axis=2)
-                sums[:, t, 1, :] = xp.sum(counts * of_splits, axis=2)
-        if self._burman:
-            sums = data.design.over_rows(sums) / batch.n_samples
-        everywhere, held_out = (
-            xp.sum(shares * sums[:, :, 0, :], axis=2),
-            xp.sum(sums[:, :, 1, :], axis=2),
-        )
+                losses[:, t, :] = tested
+            if self._correction is not None:
+                sums[0, :, t] = xp.sum(xp.sum(of_runs, axis=2) * shares, axis=1)
+                sums[1, :, t] = xp.sum(tested, axis=1)
+        if self._correction is not None:
+            sums = data.design.over_rows(sums)
+        everywhere, held_out = sums[0, ...] / batch.n_samples, sums[1, ...] / splits.test.sum()
         return predictions, losses, everywhere, held_out
 
 
 def cross_validate(batch: Batch, *arguments: Any, **options: Any) -> list[HeldOut]:
     """Cross-validate whole paths; the arguments are those of `FoldRuns`."""
     return FoldRuns(batch, *arguments, **options).extended(batch)
-
-
-def burman_correction(train: Array, everywhere: Array, held_out: Array) -> Array:
-    r"""Return what to add to the mean loss of held-out rows for training on fewer rows.
-
-    Burman's correction is the training error of the full fit minus the mean, over the splits, of
-    the error of their fits on all rows. It assumes that the optimism of a fit is proportional to
-    ``1 / n``. This fails where training rows are fitted nearly perfectly, as by ridge with more
-    columns than rows: the error then hardly depends on the number of rows, and the correction is
-    minus the K-th part of it. It is therefore multiplied by the root of the ratio of training error
-    to held-out error, which for squared losses is one minus the degrees of freedom per row.
-    """
-    xp = namespace(train)
-    some = held_out > 0
-    ratio = xp.where(
-        some, train / xp.where(some, held_out, xp.ones_like(held_out)), xp.ones_like(train)
-    )
-    return xp.sqrt(clip(ratio, 0.0, 1.0)) * (train - everywhere)
 
 
 def _averaging(splits: Splits, y: Array) -> Callable[[Array], Array]:
@@ -400,7 +406,12 @@ def cross_validate_path(
     codes = None if groups is None else check_groups(groups, path.n_samples)
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
         (held_out,) = cross_validate(
-            Batch.of(path), criterion, splits, burman=burman, with_losses=True, groups=codes
+            Batch.of(path),
+            criterion,
+            splits,
+            correction=burmans_correction if burman else None,
+            with_losses=True,
+            groups=codes,
         )
         values, stderr = held_out.sample.mean_and_error(held_out.losses)
     return Validation(values + held_out.optimism, stderr, splits.n_splits)

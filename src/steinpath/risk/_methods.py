@@ -35,7 +35,14 @@ from steinpath.engine._tangents import design_in
 from steinpath.engine._traces import compute_matrices
 from steinpath.problem._scoring import check_finite, observation_losses
 from steinpath.risk._held_out import HeldOut, Interactions, RowSample, disjoint_pairs, n_columns
-from steinpath.risk._leave_out import BLOCKS, WIDTH, FoldRuns, cross_validate, leave_out
+from steinpath.risk._leave_out import (
+    BLOCKS,
+    WIDTH,
+    FoldRuns,
+    cross_validate,
+    leave_out,
+    shrunk_burman,
+)
 from steinpath.risk._options import ResolvedOptions, RiskOptions
 from steinpath.risk._splits import Splits, check_classes, make_splits
 
@@ -111,8 +118,9 @@ class Estimate(NamedTuple):
     held_out: HeldOut | None = None
     #: Training error of each iterate, if it was computed.
     train: Array | None = None
-    #: Standard error beyond that of independent rows; see `_shared_error`.
-    shared_error: Array = 0.0
+    #: Standard error beyond that of independent rows, if there are several probes; see
+    #: `_shared_error`.
+    shared_error: Array | None = None
 
     @property
     def optimism(self) -> Array:
@@ -293,12 +301,12 @@ def _traces(options: ResolvedOptions, method: str) -> Estimate:
     if not m:
         return estimate
     if m == 1:
-        noise = 0 * estimate.values + math.inf
-    else:  # jackknife over the probes
-        without = [Predictions(path, matrices.corrected(path, skip=k)) for k in range(m)]
-        moved = [score(options, predictions).values for predictions in without]
-        noise = deviation(namespace(path.y).stack(moved), axis=0) * (m - 1) / math.sqrt(m)
-    return estimate._replace(probe_stderr=noise)
+        return estimate._replace(probe_stderr=0 * estimate.values + math.inf)
+    # jackknife over the probes
+    without = [Predictions(path, matrices.corrected(path, skip=k)) for k in range(m)]
+    moved = [score(options, predictions).values for predictions in without]
+    noise = deviation(namespace(path.y).stack(moved), axis=0) * (m - 1) / math.sqrt(m)
+    return estimate._replace(probe_stderr=noise, shared_error=_shared_error(noise * math.sqrt(m)))
 
 
 # ----- Reruns -----
@@ -345,7 +353,7 @@ def leave_groups_out(options: ResolvedOptions, groups: np.ndarray, design: Desig
         splits = Splits(~left_out, left_out.astype(float))
         if (labels := path.data.all_labels) is not None:
             check_classes(splits, labels)
-        (held_out,) = cross_validate(batch, options.criterion, splits, design, burman=False)
+        (held_out,) = cross_validate(batch, options.criterion, splits, design, correction=None)
         predictions = _on_all_rows(path, held_out, predictions)
     return check_finite(predictions)
 
@@ -395,7 +403,8 @@ def fold_runs(options: ResolvedOptions, batch: Batch, design: Design | None = No
         rngs = [spawned(options.rng) for _ in batch]
         design = design_in(batch, namespace(batch.data.y).float32, rngs)
     repeated = bool(splits.tests.max() > 1)
-    how = design, splits.complete, repeated, options.groups
+    correction = shrunk_burman if splits.complete else None
+    how = design, correction, repeated, options.groups
     return FoldRuns(batch, options.criterion, splits, *how)
 
 

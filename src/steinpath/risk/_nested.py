@@ -30,7 +30,7 @@ from steinpath.design._base import Design
 from steinpath.engine._batch import Batch, at_a_time
 from steinpath.problem._scoring import PerObservation, observation_losses
 from steinpath.risk._held_out import Interactions
-from steinpath.risk._leave_out import BLOCKS, burman_correction, predictions_without
+from steinpath.risk._leave_out import BLOCKS, predictions_without, shrunk_burman
 from steinpath.risk._methods import split_members
 from steinpath.risk._splits import Splits
 
@@ -198,7 +198,7 @@ class NestedSelection:
         risks = np.tensordot(weights, parts, axes=1)
         if self._splits.complete:
             everywhere = np.tensordot(weights, tests.everywhere[used], axes=1)
-            risks = risks + burman_correction(tests.train, everywhere, risks)
+            risks = risks + shrunk_burman(tests.train, everywhere, risks)
         return self._rule(risks, parts)
 
     def optimism(self, train: np.ndarray) -> float:
@@ -212,7 +212,7 @@ class NestedSelection:
             sets = everyone, self._cells.test[:, k]
             means = [train[choice], *(self._mean(k, cells)[choice] for cells in sets)]
             totals += share * np.array(means)
-        return float(burman_correction(*totals))
+        return float(shrunk_burman(*totals))
 
     def changes(self) -> Interactions | None:
         """Return the dependence between the mean losses of pairs of folds; see the module."""

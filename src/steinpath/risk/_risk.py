@@ -103,6 +103,9 @@ class Risk(Tabular):
     #: Result of the method, which a more accurate estimate need not compute again.
     estimate: Estimate = field(repr=False)
     interactions: Interactions | None = field(default=None, repr=False)
+    #: Part of `stderr` due to the dependence between rows: measured by the interactions, or
+    #: estimated without them.
+    shared_error: Array = field(default=0.0, repr=False)
     #: The group of each row, if there are groups.
     groups: np.ndarray | None = field(default=None, repr=False)
     #: The splits that left rows out, if they were given.
@@ -177,19 +180,12 @@ class Risk(Tabular):
         """Iteration with the smallest estimated risk."""
         return int(namespace(self.values).argmin(self.values))
 
-    def shared_error_at(self, t: int) -> float:
-        """Return the part of `stderr` at one iterate that is estimated from the probes."""
-        if self.audit is not None or not self.n_probes:
-            return 0.0
-        return float(self.estimate.shared_error[t])
-
     @cached_property
     def unreliable_from(self) -> int | None:
         """First iteration from which on the standard error is mostly that of the correction."""
         if self.audit is not None or not self.n_probes:
             return None
-        estimate = self.estimate
-        reliable = to_numpy(estimate.shared_error <= _UNRELIABLE * estimate.stderr)
+        reliable = to_numpy(self.shared_error <= _UNRELIABLE * self.estimate.stderr)
         first = int(np.flatnonzero(reliable).max(initial=-1)) + 1
         return first if first < len(reliable) else None
 
@@ -346,13 +342,11 @@ def compare_risks(first: Risk, t1: int, second: Risk, t2: int) -> tuple[float, f
             errors.append(first.audit.error_between(t1, t2, second.audit))
         else:
             errors += [risk.audit.error[t] for t, risk in sides if risk.audit is not None]
-        # shared errors of neighbouring iterations are nearly the same
-        shared = [risk.shared_error_at(t) ** 2 for t, risk in sides]
-        errors.append(math.sqrt(abs(shared[0] - shared[1])))
         if first.interactions is not None and second.interactions is not None:
             errors.append(first.interactions.stderr_between(t1, t2, second.interactions))
         else:
-            known = [(t, risk.interactions) for t, risk in sides]
-            errors += [pairs.stderr()[t] for t, pairs in known if pairs is not None]
+            # those of similar models are nearly the same
+            squares = [float(risk.shared_error[t]) ** 2 for t, risk in sides]
+            errors.append(math.sqrt(abs(squares[0] - squares[1])))
         difference = float(first.values[t1] - second.values[t2])
     return difference, math.hypot(*map(float, errors))
