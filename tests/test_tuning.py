@@ -356,6 +356,9 @@ def test_comparing_different_paths_by_hand(method):
         )
         variance = np.var(one - other, ddof=1) / len(y)
         variance += tuning.risks[j].probe_stderr[s] ** 2 + tuning.risks[k].probe_stderr[t] ** 2
+        if method in ("compressed", "hutchinson"):  # the corrections have errors in common
+            shared = tuning.risks[j].shared_error[s], tuning.risks[k].shared_error[t]
+            variance += abs(shared[0] ** 2 - shared[1] ** 2)
         difference, stderr = tuning.compare((j, s), (k, t))
         assert stderr == pytest.approx(np.sqrt(variance), rel=1e-10)
         if method != "folds":  # which adds Burman's correction
@@ -373,6 +376,7 @@ def test_comparing_audited_with_unaudited_paths():
     variance = np.var(one - other, ddof=1) / len(y)
     variance += risk.probe_stderr[5] ** 2 + plain.probe_stderr[5] ** 2
     variance += risk.audit.error[5] ** 2 + (risk.interactions.stderr() ** 2)[5]
+    variance += plain.shared_error[5] ** 2
     assert tuning.compare((j, 5), (k, 5))[1] == pytest.approx(np.sqrt(variance), rel=1e-10)
 
 

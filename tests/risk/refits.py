@@ -67,6 +67,11 @@ def shrink(train, held_out):
     return np.sqrt(np.clip(train / held_out, 0, 1))
 
 
+def dependent(error, risk, units):
+    """Standard error with what the rows share, if that was not measured."""
+    return np.hypot(error, np.sqrt(2 / units) * np.abs(risk.values - risk.train))
+
+
 class Validated:
     """Cross-validation of a path by refits.
 

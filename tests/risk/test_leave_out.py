@@ -154,7 +154,8 @@ def test_folds_are_runs_on_their_training_rows(loss, penalty, algorithm):
             fitted = refit(X, path, ~left_out)
             predictions[:, left_out] = fitted[:, left_out]
             error += left_out.mean() * criterion(y, fitted).mean(axis=1)
-        optimism = criterion(y, path.fitted).mean(axis=1) - error
+        train, tested = (criterion(y, z).mean(axis=1) for z in (path.fitted, predictions))
+        optimism = np.sqrt(np.clip(train / tested, 0, 1)) * (train - error)
         np.testing.assert_allclose(path.above_level(found.predictions), predictions, atol=1e-10)
         np.testing.assert_allclose(found.optimism, optimism, atol=1e-10)
         assert (np.abs(optimism[3:]) > 1e-5).all()

@@ -199,7 +199,7 @@ def late_iterates(evidence: Evidence) -> Diagnostic | None:
 def monte_carlo_error(evidence: Evidence) -> Diagnostic | None:
     """Check whether the Monte Carlo error is small compared with the sampling error."""
     risk, selected = evidence.risk, evidence.selected
-    stderr = float(risk.stderr[selected])
+    stderr = float(risk.estimate.stderr[selected])
     if not risk.n_probes or not 0 < stderr < math.inf:
         return None
     noise = noise_near(selected, risk.probe_stderr)

@@ -247,13 +247,13 @@ def assemble(
         train = mean_losses(options.path, criterion)
     if interactions is not None:
         shared = interactions.stderr()
-    elif audit is None and estimate.shared_error is not None:
-        shared = estimate.shared_error
     else:
         # for a smoother H, tr(H²) / n² times the mean squared residual is of the size of the
         # squared optimism divided by the number of rows; twice this covers it in simulations
         units = options.units(options.path.n_samples)
         shared = math.sqrt(2 / units) * xp.abs(values - train)
+        if audit is None and estimate.shared_error is not None:
+            shared = xp.maximum(shared, estimate.shared_error)
     stderr = xp.hypot(stderr, shared + 0 * stderr)
     name = getattr(criterion, "__name__", type(criterion).__name__)
     return Risk(

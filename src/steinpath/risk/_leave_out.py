@@ -272,8 +272,8 @@ class FoldRuns:
                 sums[1, :, t] = xp.sum(tested, axis=1)
         if self._correction is not None:
             sums = data.design.over_rows(sums)
-        everywhere, held_out = sums[0, ...] / batch.n_samples, sums[1, ...] / splits.test.sum()
-        return predictions, losses, everywhere, held_out
+        everywhere, held_out = sums[0, ...] / batch.n_samples, sums[1, ...]
+        return predictions, losses, everywhere, held_out / float(splits.test.sum())
 
 
 def cross_validate(batch: Batch, *arguments: Any, **options: Any) -> list[HeldOut]:

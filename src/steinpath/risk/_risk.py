@@ -345,8 +345,11 @@ def compare_risks(first: Risk, t1: int, second: Risk, t2: int) -> tuple[float, f
         if first.interactions is not None and second.interactions is not None:
             errors.append(first.interactions.stderr_between(t1, t2, second.interactions))
         else:
-            # those of similar models are nearly the same
-            squares = [float(risk.shared_error[t]) ** 2 for t, risk in sides]
-            errors.append(math.sqrt(abs(squares[0] - squares[1])))
+            known = [(t, risk.interactions) for t, risk in sides]
+            errors += [pairs.stderr()[t] for t, pairs in known if pairs is not None]
+            # corrections of similar models have nearly the same error
+            rough = [(t, risk) for t, risk in sides if risk.n_probes and risk.audit is None]
+            squares = [float(risk.shared_error[t]) ** 2 for t, risk in rough]
+            errors.append(math.sqrt(abs(squares[0] - sum(squares[1:]))) if squares else 0.0)
         difference = float(first.values[t1] - second.values[t2])
     return difference, math.hypot(*map(float, errors))
