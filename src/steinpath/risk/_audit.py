@@ -14,8 +14,8 @@ would increase the error. It is therefore shrunk (positive-part shrinkage) by th
 ``max(0, 1 - (c·se / d)²)``, with both squares averaged over the iterations from half to twice
 ``t``.
 
-Ten folds with Burman's correction can replace the sample: they use all rows and have different
-sources of error.
+Ten folds, corrected for training on fewer rows, can replace the sample: they use all rows and have
+different sources of error.
 """
 
 from __future__ import annotations

@@ -85,11 +85,12 @@ def estimate_risk(
         - "exact": the paper's traces, computed with basis vectors. For small problems only.
         - "hutchinson": the paper's traces, estimated with random vectors.
         - "loo": leave-one-out cross-validation, at the cost of n runs.
-        - "folds": ten-fold cross-validation with Burman's bias correction.
+        - "folds": ten-fold cross-validation, corrected for training on fewer rows.
         - "auto": the cheapest of these: "loo" up to about ``n² p = 5e6`` (more with an audit),
           "spectral" where it applies and p is not small, otherwise "compressed". With a covariance,
-          "exact" where it is not slower. For the hinge loss with a penalty that sets coefficients
-          to zero, "folds".
+          "exact" where it is not slower. "folds" for the hinge loss with a penalty that sets
+          coefficients to zero, and without an audit or a covariance for any path whose corrections
+          become unreliable (`Risk.unreliable_from`).
     row_scale : None, "norm", "auto" or array-like of shape (n,)
         Row scales, for rows whose norms vary as in elliptical designs: the correction of row ``i``
         is multiplied by its squared scale relative to the mean. None gives the paper's estimator;
@@ -97,7 +98,7 @@ def estimate_risk(
     audit : int or "folds", default=0
         Check the estimate against refits without some rows, and correct its bias where they differ
         by more than chance: exact leave-one-out for this many random rows (at least 2; 32 are
-        enough), or ten folds with Burman's correction. See `Risk.audit`.
+        enough), or ten folds. The runs are as long as the path. See `Risk.audit`.
     groups : array-like of shape (n,), optional
         Group labels of the rows, such as subjects with repeated measurements. Whole groups are then
         held out by "loo", "folds" and audits, and standard errors treat groups instead of rows as
