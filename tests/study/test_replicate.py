@@ -99,7 +99,7 @@ def test_warnings_are_counted_and_not_heard(rows, warned):
     np.testing.assert_array_equal(found["safe_warned"], np.full(21, warned))
 
 
-@pytest.mark.parametrize(("iters", "warned"), [(20, 0.0), (400, 1.0)])
+@pytest.mark.parametrize(("iters", "warned"), [(20, 0.0), (600, 1.0)])
 def test_unreliable_late_iterates_are_counted(iters, warned):
     config = Configuration("lad", "lasso", 60, 120, iters, ("unaudited",), "gaussian", "laplace")
     np.testing.assert_array_equal(replicate(config, 0)["unaudited_warned"], warned)
