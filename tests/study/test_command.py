@@ -60,6 +60,7 @@ def test_unknown_studies_are_refused_with_those_that_are_known(tmp_path):
     ("arguments", "reason"),
     [
         (["rates", "--p", 20], "the study 'rates' derives p from n; do not set p"),
+        (["late", "--p", 20], "the study 'late' derives p from n; do not set p"),
         (["rates", "--n", 40], "the study 'rates' requires at least two values of n"),
         (["mis-specified", "--n", 40, "--n", 60], "requires exactly one n and one p"),
         (["mis-specified", "--p", 20, "--p", 30], "requires exactly one n and one p"),

@@ -65,20 +65,31 @@ def test_a_replication_is_what_a_user_would_do(loss, penalty):
         "five": sp.cross_validate_path(path, 5, rng=rng["five"]),
         "ten": sp.cross_validate_path(path, 10, rng=rng["ten"]),
         "loo": sp.leave_one_out_path(path),
+        "unaudited": estimate("unaudited"),
+        "folds": sp.estimate_risk(path, method="folds", rng=rng["folds"]),
     }
+    assert set(by_hand) == set(WAYS)
     for way, risk in by_hand.items():
         np.testing.assert_allclose(found[way], risk.values, rtol=1e-5, err_msg=way)
         np.testing.assert_allclose(found[f"{way}_stderr"], risk.stderr, rtol=1e-4, err_msg=way)
     assert by_hand["tilde"].covariance_known
     assert not by_hand["hat"].covariance_known
-    assert (found["safe_warned"] == bool(by_hand["safe"].warnings)).all()
+    watched = ("safe", "unaudited")
+    for way in watched:
+        assert (found[f"{way}_warned"] == bool(by_hand[way].warnings)).all()
     test_loss = {"lad": "absolute", "square_root": "squared"}[loss]
     np.testing.assert_allclose(found["truth"], model.risk(path.coef, test_loss), rtol=1e-9)
     train = CRITERIA[loss](y - path.coef @ X.T).mean(axis=1)
     np.testing.assert_allclose(found["train"], train, rtol=1e-9)
-    names = {*by_hand, *(f"{way}_stderr" for way in by_hand), "truth", "train", "safe_warned"}
-    assert set(found) == names
+    names = {*by_hand, *(f"{way}_stderr" for way in by_hand), "truth", "train"}
+    assert set(found) == names | {f"{way}_warned" for way in watched}
     assert all(column.shape == (9,) and column.dtype == float for column in found.values())
+
+
+def test_the_streams_of_the_first_estimators_stay():
+    first = ("tilde", "hat", "scaled", "audited", "safe", "five", "ten", "loo")
+    assert first == WAYS[: len(first)]
+    assert set(module.CORRECTIONS) <= set(WAYS)
 
 
 @pytest.mark.parametrize(("rows", "warned"), [("gaussian", 0.0), ("near-duplicate rows", 1.0)])
@@ -86,6 +97,12 @@ def test_warnings_are_counted_and_not_heard(rows, warned):
     config = Configuration("square_root", "ridge", 120, 40, 20, ("safe",), rows, "normal")
     found = replicate(config, 0)
     np.testing.assert_array_equal(found["safe_warned"], np.full(21, warned))
+
+
+@pytest.mark.parametrize(("iters", "warned"), [(20, 0.0), (600, 1.0)])
+def test_unreliable_late_iterates_are_counted(iters, warned):
+    config = Configuration("lad", "lasso", 60, 120, iters, ("unaudited",), "gaussian", "laplace")
+    np.testing.assert_array_equal(replicate(config, 0)["unaudited_warned"], warned)
 
 
 @pytest.mark.parametrize("rows", module.SCENARIOS)

@@ -27,6 +27,7 @@ SMALL = {
     "stopping": Sizes(reps=5, n=(40,), p=(8, 12), iters=6),
     "coverage": Sizes(reps=5, n=(40,), p=(8,), iters=6),
     "mis-specified": Sizes(reps=5, n=(40,), p=(8,), iters=6),
+    "late": Sizes(reps=5, n=(20, 40), p=(), iters=6),
     "choice": Sizes(reps=5, n=(100, 60), p=(), iters=6),
     "margins": Sizes(reps=5, n=(40,), p=(8, 12), iters=6),
     "intervals": Sizes(reps=5, n=(40,), p=(8, 12), iters=6),
@@ -44,6 +45,7 @@ TITLES = {
 }
 NAMES = {"truth": "R", "tilde": "R̃", "hat": "R̂", "audited": "R̂ audited"}
 NAMES |= {"scaled": "R̂, rows scaled", "safe": "R̂ audited, auto"}
+NAMES |= {"unaudited": "R̂ unaudited", "folds": "10-fold, Burman"}
 NAMES |= {"five": "5-fold", "ten": "10-fold", "loo": "leave-one-out", "last": "last"}
 
 
@@ -186,6 +188,19 @@ def test_plan_of_mis_specified():
     assert {s.rows for s in plan} == set(SCENARIOS) - {"uniform"}
     few = [s for s in plan if s.rows == "few rows"]
     assert {(s.n, s.p, s.iters) for s in few} == {(50, 25, 1000)}
+
+
+def test_plan_of_late():
+    study = STUDIES["late"]
+    plan = study.plan(study.full)
+    pairs = [*itertools.product(["lad"], ("ridge", "lasso", "mcp"))]
+    pairs += itertools.product(["square_root"], ("ridge", "lasso"))
+    shapes = [(n, p) for n in (200, 500, 2000) for p in (n // 5, n // 2, 2 * n)]
+    expected = {(*pair, *shape, 600) for pair in pairs for shape in shapes}
+    assert {(s.loss, s.penalty, s.n, s.p, s.iters) for s in plan} == expected
+    for s in plan:
+        assert (s.ways, s.rows) == (("unaudited", "audited", "folds"), "gaussian")
+        assert s.noise == ("laplace" if s.loss == "lad" else "normal")
 
 
 def test_plan_of_choice():
@@ -479,6 +494,65 @@ def test_long_curves_are_thinned_but_keep_their_ends():
     assert (found[0], found[-1]) == (0, few.iters)
 
 
+# Late
+
+
+def test_summary_of_late():
+    results = results_of("late")
+    summary = STUDIES["late"].summary(results)
+    assert len(summary) == 3 * len(results)
+    for s, columns in results.items():
+        for way in ("unaudited", "audited", "folds"):
+            (row,) = rows_of(summary, pair=s.pair, n=s.n, p=s.p, estimate=NAMES[way])
+            off, silent = [], 0
+            z = (columns[way] - columns["truth"]) / columns[f"{way}_stderr"]
+            for r, truth in enumerate(columns["truth"]):
+                late = [abs(v) > 3 for v in z[r, 2 * list(truth).index(min(truth)) + 1 :]]
+                off += late
+                silent += any(late) and not columns.get(f"{way}_warned", z)[r, 0]
+            share = sum(off) / len(off) if off else 0
+            assert row["late iterates off by 3 s.e."] == pytest.approx(share)
+            truth, error = (columns[name][:, -1] for name in ("truth", way))
+            error = 100 * (error - truth) / np.mean(truth)
+            assert row["error at the end, %"] == pytest.approx(error.mean())
+            assert row["its s.e."] == pytest.approx(stats.sem(error))
+            assert row["± 2 s.e. covers the last"] == np.mean(np.abs(z[:, -1]) <= 2)
+            assert row["all"] == pytest.approx(np.mean(np.abs(z) <= 2))
+            if way == "unaudited":
+                assert row["warned"] == columns["unaudited_warned"][:, 0].mean()
+                assert row["off, not warned"] == silent / 5
+            else:
+                assert row["warned"] == row["off, not warned"] == ""
+    assert max(row["late iterates off by 3 s.e."] for row in summary) > 0
+
+
+def test_late_iterates_one_by_one():
+    (config, columns), *_ = results_of("late", Sizes(reps=3, n=(20,), p=(), iters=4)).items()
+    shape = columns["truth"].shape
+    # the best iterates are 1, 0 and 4: two, four and no late ones
+    columns["truth"] = np.array([[3, 1, 2, 2, 2], [1, 2, 2, 2, 2], [5, 4, 3, 2, 1]], float)
+    error = np.array([[9, 9, 9, 3.1, 2.9], [9, 3.1, 2.9, -2.9, -3.1], [9, 9, 9, 9, 9]])
+    columns |= {"unaudited": columns["truth"] + 0.1 * error}
+    columns |= {"unaudited_stderr": np.full(shape, 0.1)}
+    columns["unaudited_warned"] = np.repeat([[0.0], [1.0], [0.0]], shape[1], axis=1)
+    (row,) = rows_of(STUDIES["late"].summary({config: columns}), estimate="R̂ unaudited")
+    assert row["late iterates off by 3 s.e."] == 0.5
+    assert (row["off, not warned"], row["warned"]) == (1 / 3, 1 / 3)
+
+
+def test_curves_of_late():
+    results = results_of("late")
+    exhibits = exhibits_of("late", results)
+    assert set(exhibits) == {"late-n20", "late-n40"}
+    for s, columns in results.items():
+        own = {"loss": s.loss, "penalty": s.penalty, "n": s.n, "p": s.p}
+        table = rows_of(exhibits[f"late-n{s.n}"].table, **own)
+        assert len(table) == s.iters + 1
+        check_curves(table, columns, ("truth", "unaudited", "audited", "folds"))
+        best = np.median([list(truth).index(min(truth)) for truth in columns["truth"]])
+        assert {row["twice_best"] for row in table} == {2 * best}
+
+
 # Choice
 
 LEFT_OUT = {"rows": "rows", "groups": "clusters", "time": "later rows"}
@@ -534,6 +608,7 @@ CURVES = {
     "universality": (("truth", "tilde", "hat"), ("loss", "penalty", "design")),
     "coverage": (("tilde", "hat", "audited"), ("loss", "penalty")),
     "mis-specified": (("truth", "hat", "scaled", "safe"), ("loss", "penalty", "data")),
+    "late": (("truth", "unaudited", "audited", "folds"), ("loss", "penalty", "n", "p")),
     "margins-": (("truth", "hat", "mended", "burman", "train"), ("loss", "penalty")),
     "intervals-": (("zero", "nonzero", "width"), ("loss", "penalty")),
 }
@@ -664,6 +739,21 @@ def test_bands_of_nominal_coverage_are_drawn():
     low = ax.patches[0].get_extents().transformed(ax.transData.inverted()).y0
     assert low == pytest.approx(nominal - 2 * math.sqrt(nominal * (1 - nominal) / 5), abs=1e-6)
     assert "95.4%" in figure.legends[0].get_texts()[-1].get_text()
+
+
+def test_panels_of_late_show_twice_the_best_iterate():
+    exhibit, _ = STUDIES["late"].exhibits(results_of("late"))
+    figure = drawn(exhibit)
+    assert len(figure.axes) == 15
+    places = set()
+    for ax in figure.axes:
+        p = int(ax.get_title().removeprefix("n=20, p="))
+        loss, penalty = next(pair for pair in TITLES if TITLES[pair] == ylabel_of(ax))
+        rows = rows_of(exhibit.table, loss=loss, penalty=penalty, p=p)
+        places.add(place := rows[0]["twice_best"])
+        shown = {tuple(xy[:, 0]) for xy in lines(ax) if len(xy) == 2}
+        assert shown == ({(place, place)} if place <= 6 else set())
+    assert min(places) <= 6 < max(places)  # both cases are tested
 
 
 def test_panels_of_mis_specified_show_warnings_and_the_ends_of_curves():

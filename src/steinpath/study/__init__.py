@@ -17,13 +17,13 @@ from steinpath.study._base import Exhibit, Sizes, Study
 from steinpath.study._models import CHOICE, INTERVALS, MARGINS
 from steinpath.study._output import as_markdown, cell
 from steinpath.study._parallel import connected
-from steinpath.study._paths import COVERAGE, MISSPECIFIED, RATES, RISK, STOPPING, UNIVERSALITY
+from steinpath.study._paths import COVERAGE, LATE, MISSPECIFIED, RATES, RISK, STOPPING, UNIVERSALITY
 from steinpath.study._runner import Report, check_backend, run_study
 from steinpath.study._settings import Configuration
 from steinpath.study._store import StudyError
 
 _ALL = (
-    *(RISK, UNIVERSALITY, RATES, STOPPING, COVERAGE, MISSPECIFIED),
+    *(RISK, UNIVERSALITY, RATES, STOPPING, COVERAGE, MISSPECIFIED, LATE),
     *(CHOICE, MARGINS, INTERVALS),
 )
 #: All studies by name.

@@ -1,4 +1,4 @@
-"""Studies of paths: risk, universality, rates, stopping, coverage and mis-specified."""
+"""Studies of paths: risk, universality, rates, stopping, coverage, mis-specified and late."""
 
 from __future__ import annotations
 
@@ -41,6 +41,11 @@ def _by_estimator(
         for s, curves in results.items()
         for way in ways
     ]
+
+
+def _thinned(table: Table) -> Table:
+    """Return at most 301 rows with both ends, which are enough for a figure."""
+    return [table[t] for t in np.unique(np.linspace(0, len(table) - 1, 301).round().astype(int))]
 
 
 # Risk
@@ -432,8 +437,7 @@ def _misspecified_exhibits(results: Results) -> list[Exhibit]:
     for s, curves in results.items():
         warned = float(curves["safe_warned"][:, 0].mean())
         rows = tab.mean_curves(s, curves, ("truth", *ROBUST), n=s.n, p=s.p, warned=warned)
-        shown = np.unique(np.linspace(0, s.iters, 301).round().astype(int))  # enough for a figure
-        table += [{"data": s.rows} | rows[t] for t in shown]
+        table += [{"data": s.rows} | row for row in _thinned(rows)]
     return [Exhibit("mis-specified", table, _draw_misspecified)]
 
 
@@ -477,4 +481,71 @@ MISSPECIFIED = Study(
     summary=_misspecified_summary,
     full=Sizes(reps=100, n=(500,), p=(250,), iters=200),
     quick=Sizes(reps=6, n=(200,), p=(100,), iters=60),
+)
+
+
+# Late: the estimates past the minimum
+
+CHECKED = ("unaudited", "audited", "folds")
+
+
+def _late_plan(sizes: Sizes) -> list[Configuration]:
+    pairs = [*product(["lad"], ("ridge", "lasso", "mcp"))]
+    pairs += product(["square_root"], ("ridge", "lasso"))
+    shapes = [replace(sizes, n=(n,), p=(n // 5, n // 2, 2 * n)) for n in sizes.n]
+    return [s for shape in shapes for s in all_pairs(shape, CHECKED, LIGHTER_NOISE, pairs=pairs)]
+
+
+def _late_exhibits(results: Results) -> list[Exhibit]:
+    tables: dict[str, Table] = {}
+    for s, curves in results.items():
+        twice = int(2 * np.median(np.argmin(curves["truth"], axis=1)))
+        rows = tab.mean_curves(s, curves, ("truth", *CHECKED), n=s.n, p=s.p, twice_best=twice)
+        tables.setdefault(f"late-n{s.n}", []).extend(_thinned(rows))
+    return [Exhibit(name, table, _draw_late) for name, table in tables.items()]
+
+
+def _draw_late(table: Table) -> Figure:
+    pairs, shapes = tab.distinct(table, "loss", "penalty"), tab.distinct(table, "n", "p")
+    figure, axes = tab.panels(len(pairs), len(shapes), width=3.2, height=1.9)
+    line = {"color": GREY, "lw": 1, "label": "twice the best iterate (median)"}
+    for row, (loss, penalty) in zip(axes, pairs, strict=True):
+        for ax, (n, p) in zip(row, shapes, strict=True):
+            rows = tab.select(table, loss=loss, penalty=penalty, n=n, p=p)
+            tab.draw_curves(ax, rows, ("truth", *CHECKED))
+            tab.around(ax, rows, ("truth", *CHECKED))
+            if rows[0]["twice_best"] <= rows[-1]["iterate"]:
+                ax.axvline(rows[0]["twice_best"], **line)
+            ax.set_title(f"n={n}, p={p}", fontsize="small")
+        row[0].set_ylabel(pair_title(loss, penalty), fontsize="small")
+    return tab.share_legend(figure, axes, xlabel="iteration")
+
+
+def _late_statistics(curves: Curves, way: str) -> Row:
+    truth, error = curves["truth"], curves[way] - curves["truth"]
+    late = np.arange(truth.shape[1]) > 2 * np.argmin(truth, axis=1)[:, None]
+    off = late & (np.abs(error) > 3 * curves[f"{way}_stderr"])
+    bias, spread = tab.mean_and_error(100 * error[:, -1] / truth[:, -1].mean())
+    covered, warned = _covered(curves, way), curves.get(f"{way}_warned")
+    row: Row = {
+        "late iterates off by 3 s.e.": float(off.sum() / max(late.sum(), 1)),
+        "error at the end, %": float(bias),
+        "its s.e.": float(spread),
+        "± 2 s.e. covers the last": float(covered[:, -1].mean()),
+        "all": float(covered.mean()),
+    }
+    if warned is None:
+        return row | {"warned": "", "off, not warned": ""}
+    silent = off.any(axis=1) & (warned[:, 0] == 0)
+    return row | {"warned": float(warned[:, 0].mean()), "off, not warned": float(silent.mean())}
+
+
+LATE = Study(
+    name="late",
+    question="Is the estimate right past the minimum, and does its standard error say so?",
+    plan=_late_plan,
+    exhibits=_late_exhibits,
+    summary=partial(_by_estimator, ways=CHECKED, statistics=_late_statistics),
+    full=Sizes(reps=50, n=(200, 500, 2000), p=(), iters=600),
+    quick=Sizes(reps=4, n=(100,), p=(), iters=60),
 )

@@ -41,11 +41,16 @@ CORRECTIONS: dict[str, dict[str, Any]] = {
     "scaled": {"row_scale": "norm"},
     "audited": _AUDIT,
     "safe": _AUDIT | {"row_scale": "auto"},
+    "unaudited": {},  # "hat", with its warnings
 }
-#: Estimators of the risk of every iterate that studies compare.
-WAYS = (*CORRECTIONS, "five", "ten", "loo")
+#: Estimators of the risk of every iterate that studies compare. New ones come last: the place gives
+#: the stream of random numbers.
+WAYS = (
+    *("tilde", "hat", "scaled", "audited", "safe"),
+    *("five", "ten", "loo", "unaudited", "folds"),
+)
 #: Estimators whose warnings are counted.
-WATCHED = frozenset({"safe"})
+WATCHED = frozenset({"safe", "unaudited"})
 
 
 def _options(way: str, covariance: np.ndarray) -> dict[str, Any]:
@@ -59,6 +64,8 @@ def _estimate(way: str, path: Path, covariance: np.ndarray, rng: Generator) -> A
         return leave_one_out_path(path)
     if way in ("five", "ten"):
         return cross_validate_path(path, 5 if way == "five" else 10, rng=rng)
+    if way == "folds":
+        return estimate_risk(path, method="folds", rng=rng)
     # the same method for all pairs and sizes, even where another is cheaper
     return estimate_risk(path, method="compressed", rng=rng, **_options(way, covariance))
 

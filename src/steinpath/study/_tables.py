@@ -25,6 +25,8 @@ _ESTIMATORS = (
     ("scaled", "R̂, rows scaled", r"$\hat R$, row scale", GREEN, "--"),
     ("audited", "R̂ audited", r"$\hat R$, audited", GREEN, "-"),
     ("safe", "R̂ audited, auto", r"$\hat R$, audited, automatic row scale", BLUE, ":"),
+    ("unaudited", "R̂ unaudited", r"$\hat R$, unaudited", ORANGE, "-."),
+    ("folds", "10-fold, Burman", "10-fold, Burman", PURPLE, ":"),
     ("mended", "audited by 64 rows", "audited with 64 rows", GREEN, "-"),
     ("burman", "10-fold, Burman", "10-fold, Burman", PURPLE, ":"),
     ("five", "5-fold", "5-fold", PURPLE, ":"),
