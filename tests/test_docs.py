@@ -160,11 +160,13 @@ def test_losses_and_penalties_do_not_modify_their_arguments(extension):
     x.flags.writeable = labels.flags.writeable = False  # a method that writes to them fails
     if isinstance(extension, Loss):
         extension.location(labels)
-        values = extension.value(x), extension.gradient(x), extension.hessian(x)
+        assert extension.gradient(x) is not x
+        extension.hessian(x)
     else:
-        values = extension.value(x), extension.null_lam(x), extension.prox(x, 0.3)
+        extension.null_lam(x)
+        extension.prox(x, 0.3)
         extension.jacobian(x, 0.3)(x)
-    assert all(value is not x for value in values)
+    assert np.all(np.isfinite(extension.value(x)))
 
 
 # ----- Pages -----

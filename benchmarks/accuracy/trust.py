@@ -187,8 +187,8 @@ PAIRS = {
 ITERATIONS = 200
 WAYS: dict[str, Record] = {
     "plain": {},
-    "audited": {"audit": ROWS, "audit_until": ITERATIONS},
-    "audited, row_scale='auto'": {"audit": ROWS, "audit_until": ITERATIONS, "row_scale": "auto"},
+    "audited": {"audit": ROWS},
+    "audited, row_scale='auto'": {"audit": ROWS, "row_scale": "auto"},
 }
 
 

@@ -155,7 +155,7 @@ if __name__ == "__main__":
     model = sp.simulate.paper_model(p=300, noise="laplace")
     X, y = model.sample(600, rng=0)
     path = sp.run(X, y, sp.LAD(), sp.Lasso(0.5), sp.ChambollePock(0.1, 0.1, 0.5), n_iter=100)
-    risk = sp.estimate_risk(path, audit=32, audit_until=path.n_iter, rng=0)
+    risk = sp.estimate_risk(path, audit=32, rng=0)
     truth = model.risk(path.coef, "absolute")
     errors(risk, truth)
     for t in (risk.best_iter, 100):

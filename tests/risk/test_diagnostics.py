@@ -520,7 +520,7 @@ def test_movement_by_hand(outside, test_loss, fit_intercept):
         beyond = abs(values[s] - values[t]) - slope * max(moved)
         excess.append((beyond, moved[1] > moved[0]))
     found = check(with_values(risk, values=values), "movement", at=t)
-    assert found.value == pytest.approx(max(excess)[0] / risk.stderr[t], rel=1e-6)
+    assert found.value == pytest.approx(max(excess)[0] / risk.estimate.stderr[t], rel=1e-6)
     assert max(excess)[0] > 0.05
     assert max(excess)[1] == outside  # which of the two movements decided
     assert not check(risk, "movement").warns
@@ -530,7 +530,7 @@ def test_a_jump_of_the_estimate():
     risk = estimate(paper_path(n_iter=60))
     assert not check(risk, "movement").warns
     jumped = risk.values.copy()
-    jumped[-1] += 3 * risk.stderr[-1]  # at the end, where the iterates hardly move any more
+    jumped[-1] += 3 * risk.estimate.stderr[-1]  # at the end, where the iterates hardly move any more
     risk = with_values(risk, values=jumped)
     for at, jump in ((20, False), (50, True), (60, True)):  # up to twice the chosen one
         found = check(risk, "movement", at=at)
@@ -541,7 +541,7 @@ def test_a_jump_of_the_estimate():
     risk = estimate(path)
     for relative, jump in ((0.999, False), (1.001, True)):
         values = risk.values.copy()
-        values[-1] += relative * check(risk, "movement").threshold * risk.stderr[8]
+        values[-1] += relative * check(risk, "movement").threshold * risk.estimate.stderr[8]
         assert check(with_values(risk, values=values), "movement", at=8).warns == jump
 
 
@@ -649,8 +649,11 @@ def test_wrong_estimates_are_found_out(seed):
         for audit in (0, 32):
             risk = sp.estimate_risk(path, method="compressed", audit=audit, rng=1)
             best = risk.best_iter
-            off = abs(risk.values[best] - truth[best]) > 2 * risk.stderr[best]
+            error = abs(risk.values[best] - truth[best])
+            off = error > 2 * (risk if audit else risk.estimate).stderr[best]
             assert off == (wrong and not audit)
+            assert error < 3 * risk.stderr[best]
+            assert ("late iterates" in complaints(risk)) == off
             assert ("movement" in complaints(risk)) == off
             assert off or risk.warnings == ()
             if seed == 2 and audit:  # the others differ by less than shows

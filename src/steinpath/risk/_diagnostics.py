@@ -170,7 +170,9 @@ def movement(evidence: Evidence) -> Diagnostic | None:
     )
     allowed = risk.criterion.lipschitz(values)[own] * moved
     excess = np.abs(values - values[own]) - allowed
-    other, scale = int(np.argmax(excess)), float(risk.stderr[selected])
+    # without an audit, relative to the sampling error alone: the rest is large where it is noisy
+    errors = risk.estimate.stderr if risk.audit is None else risk.stderr
+    other, scale = int(np.argmax(excess)), float(errors[selected])
     message = (
         f"between iteration {times[other]} and the selected iteration {selected}, the estimate "
         f"changes by {abs(values[other] - values[own]):.2g}, but the iterates are so close that "
