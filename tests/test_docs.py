@@ -166,7 +166,7 @@ def test_losses_and_penalties_do_not_modify_their_arguments(extension):
         extension.null_lam(x)
         extension.prox(x, 0.3)
         extension.jacobian(x, 0.3)(x)
-    assert np.all(np.isfinite(extension.value(x)))
+    assert not np.any(np.isnan(extension.value(x)))
 
 
 # ----- Pages -----
