@@ -530,7 +530,9 @@ def test_a_jump_of_the_estimate():
     risk = estimate(paper_path(n_iter=60))
     assert not check(risk, "movement").warns
     jumped = risk.values.copy()
-    jumped[-1] += 3 * risk.estimate.stderr[-1]  # at the end, where the iterates hardly move any more
+    jumped[-1] += (
+        3 * risk.estimate.stderr[-1]
+    )  # at the end, where the iterates hardly move any more
     risk = with_values(risk, values=jumped)
     for at, jump in ((20, False), (50, True), (60, True)):  # up to twice the chosen one
         found = check(risk, "movement", at=at)
