@@ -61,7 +61,7 @@ def measure(
 def summary(records: list[dict[str, Any]]) -> str:
     """Return a table of means over seeds, one line per pair."""
     lines = [
-        "| pair | R̃ error | R̂ error | sampling s.e. | Monte Carlo error R̃, R̂ | worst regret R̃, R̂ |",
+        "| pair | R̃ error | R̂ error | s.e. | Monte Carlo error R̃, R̂ | worst regret R̃, R̂ |",
         "|---|---|---|---|---|---|",
     ]
     for loss, penalty in PAIRS:
