@@ -356,9 +356,8 @@ def test_comparing_different_paths_by_hand(method):
         )
         variance = np.var(one - other, ddof=1) / len(y)
         variance += tuning.risks[j].probe_stderr[s] ** 2 + tuning.risks[k].probe_stderr[t] ** 2
-        if method in ("compressed", "hutchinson"):  # the corrections have errors in common
-            shared = tuning.risks[j].shared_error[s], tuning.risks[k].shared_error[t]
-            variance += abs(shared[0] ** 2 - shared[1] ** 2)
+        shared = tuning.risks[j].shared_error[s], tuning.risks[k].shared_error[t]
+        variance += abs(shared[0] ** 2 - shared[1] ** 2)
         difference, stderr = tuning.compare((j, s), (k, t))
         assert stderr == pytest.approx(np.sqrt(variance), rel=1e-10)
         if method != "folds":  # which adds Burman's correction

@@ -16,7 +16,7 @@ import numpy as np
 import steinpath as sp
 from steinpath.engine._batch import Batch
 from steinpath.problem._scoring import observation_losses, resolve_test_loss
-from steinpath.risk._leave_out import cross_validate, leave_one_out
+from steinpath.risk._leave_out import burmans_correction, cross_validate, leave_one_out
 from steinpath.risk._splits import random_folds
 from steinpath.study._settings import ALGORITHM, LAM, LOSSES, PAPER_NOISE, PENALTIES
 
@@ -116,7 +116,9 @@ def folds(n_folds: int, burman: bool = False) -> Callable[[Problem], Curves]:
         design = problem.path.design.astype(np.float32)
         batch = Batch.of(problem.path)
         splits = random_folds(batch, n_folds, rng)
-        (found,) = cross_validate(batch, criterion, splits, design, burman)
+        (found,) = cross_validate(
+            batch, criterion, splits, design, correction=burmans_correction if burman else None
+        )
         values = observation_losses(criterion, problem.y, found.predictions).mean(axis=1)
         if burman:
             return {f"{n_folds}-fold, Burman": values + found.optimism}

@@ -69,7 +69,10 @@ def shrink(train, held_out):
 
 def dependent(error, risk, units):
     """Standard error with what the rows share, if that was not measured."""
-    return np.hypot(error, np.sqrt(2 / units) * np.abs(risk.values - risk.train))
+    tested = risk.estimate.held_out
+    if tested is not None and len(tested.rows) < len(risk.path.y):
+        return error
+    return np.hypot(error, np.sqrt(2 / units) * np.maximum(risk.values - risk.train, 0))
 
 
 class Validated:

@@ -61,7 +61,8 @@ def error_of(added, left, shrink):
 def dependence(risk, *iterates):
     """Variance from the dependence of the losses on each other."""
     if risk.interactions is None:
-        return 0.0 if iterates else 2 / len(risk.path.y) * (risk.values - risk.train) ** 2
+        squares = 2 / len(risk.path.y) * np.maximum(risk.values - risk.train, 0) ** 2
+        return abs(squares[iterates[0]] - squares[iterates[1]]) if iterates else squares
     if iterates:
         return risk.interactions.stderr_between(*iterates) ** 2
     return risk.interactions.stderr() ** 2

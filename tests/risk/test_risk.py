@@ -288,7 +288,10 @@ def test_paths_of_two_losses_are_compared_row_by_row(test_loss):
     losses = [np.abs(y - risk.corrected[t]) for risk, t in ((one, 7), (other, 15))]
     difference, stderr = compare_risks(one, 7, other, 15)
     assert difference == pytest.approx(np.mean(losses[0] - losses[1]))
-    assert stderr == pytest.approx(np.std(losses[0] - losses[1], ddof=1) / np.sqrt(60))
+    shared = 2 / 60 * (one.values[7] - one.train[7]) ** 2
+    shared -= 2 / 60 * (other.values[15] - other.train[15]) ** 2
+    variance = np.var(losses[0] - losses[1], ddof=1) / 60 + abs(shared)
+    assert stderr == pytest.approx(np.sqrt(variance))
 
 
 @pytest.mark.filterwarnings("ignore:.*may diverge")

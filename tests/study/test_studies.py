@@ -45,7 +45,7 @@ TITLES = {
 }
 NAMES = {"truth": "R", "tilde": "R̃", "hat": "R̂", "audited": "R̂ audited"}
 NAMES |= {"scaled": "R̂, rows scaled", "safe": "R̂ audited, auto"}
-NAMES |= {"unaudited": "R̂ unaudited", "folds": "10-fold, Burman"}
+NAMES |= {"unaudited": "R̂ unaudited", "folds": "10-fold, corrected"}
 NAMES |= {"five": "5-fold", "ten": "10-fold", "loo": "leave-one-out", "last": "last"}
 
 
@@ -775,7 +775,7 @@ def test_summary_of_margins():
     results = results_of("margins")
     summary = STUDIES["margins"].summary(results)
     assert len(summary) == 2 * 3 * len(results)
-    names = {"hat": "R̂", "mended": "audited by 64 rows", "burman": "10-fold, Burman"}
+    names = {"hat": "R̂", "mended": "audited by 64 rows", "burman": "10-fold, corrected"}
     for s, columns in results.items():
         for risk, title in (("zero_one", "error rate"), ("matched", "loss")):
             truth = columns[f"{risk}_truth"]

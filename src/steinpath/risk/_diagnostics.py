@@ -190,8 +190,7 @@ def late_iterates(evidence: Evidence) -> Diagnostic | None:
     start = risk.unreliable_from
     message = (
         f"from iteration {start} on, the estimate is rough and most of its standard error is due "
-        "to the correction, because the duals respond in a few directions only; check and correct "
-        "it with audit=32, or use method='folds'"
+        "to the correction; check and correct it with audit=32, or use method='folds'"
     )
     # a given selection matters, not what comes after it
     seen = start is not None and (evidence.whole or start < evidence.near.stop)

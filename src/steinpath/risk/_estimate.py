@@ -198,9 +198,9 @@ def estimate(
         scale = next(iter(estimates))
         if not audit:
             risk = assemble(resolved, method, estimates[scale], scale)
-            if options.method != "auto" or not _folds_are_better(risk):
-                return risk
-            return assemble(resolved, "folds", METHODS["folds"](resolved), None)
+            if options.method == "auto" and _folds_are_better(risk, options.near):
+                return assemble(resolved, "folds", METHODS["folds"](resolved), None)
+            return risk
         # rows that are held out, and the comparison with their losses
         exact = estimates[None] if method == "loo" else None
         held_out = None if known is None else known.audited
@@ -213,10 +213,11 @@ def estimate(
         return assemble(resolved, method, estimates[scale], scale, audits[scale], held_out)
 
 
-def _folds_are_better(risk: Risk) -> bool:
-    """Whether the corrections are unreliable late on the path, and folds of it can be run."""
+def _folds_are_better(risk: Risk, near: int | None) -> bool:
+    """Whether corrections that matter are unreliable, and folds of the path can be run."""
+    last = risk.path.n_iter if near is None else 2 * near
     structured = risk.path.maps.structured and not risk.covariance_known
-    return structured and risk.unreliable_from is not None
+    return structured and risk.unreliable_from is not None and risk.unreliable_from <= last
 
 
 def _closest(audits: dict[str | None, Audit]) -> str | None:
@@ -251,8 +252,12 @@ def assemble(
     else:
         # for a smoother H, tr(H²) / n² times the mean squared residual is of the size of the
         # squared optimism divided by the number of rows; twice this covers it in simulations
-        units = options.units(options.path.n_samples)
-        shared = math.sqrt(2 / units) * xp.abs(values - train)
+        n, tested = options.path.n_samples, estimate.held_out
+        optimism = values - train
+        optimism = xp.where(optimism > 0, optimism, 0 * optimism)
+        if tested is not None and len(tested.rows) < n:  # the training error is of other rows
+            optimism = 0 * optimism
+        shared = math.sqrt(2 / options.units(n)) * optimism
         if audit is None and estimate.shared_error is not None:
             shared = xp.maximum(shared, estimate.shared_error)
     stderr = xp.hypot(stderr, shared + 0 * stderr)

@@ -180,7 +180,9 @@ def shrunk_burman(train: Array, everywhere: Array, held_out: Array) -> Array:
     """
     xp = namespace(train)
     one = xp.ones_like(train)
-    ratio = xp.where(held_out > 0, train / xp.where(held_out > 0, held_out, one), one)
+    # for nonnegative losses; others have no natural zero
+    usual = (held_out > 0) & (train >= 0)
+    ratio = xp.where(usual, train / xp.where(usual, held_out, one), one)
     return xp.sqrt(clip(ratio, 0.0, 1.0)) * (train - everywhere)
 
 

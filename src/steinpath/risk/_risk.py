@@ -51,8 +51,9 @@ class Risk(Tabular):
         Standard error of `values`. It includes the variation of the losses over rows, the sampling
         of the audited rows, and the dependence between the losses of rows, without which it is too
         small for flexible fits. The dependence is measured where rows were left out one at a time
-        (by an audit or by "loo"), and estimated from the differences between probes without an
-        audit. It does not include the Monte Carlo error of the probes.
+        (by an audit or by "loo"), and otherwise estimated from the optimism and, for "compressed"
+        and "hutchinson" without an audit, from the differences between probes. It does not include
+        the Monte Carlo error of the probes.
     probe_stderr : Array of shape (n_iter + 1,)
         Monte Carlo error of `values` from the random probes: zero without probes, infinite
         (unknown) for a single one.
@@ -75,7 +76,7 @@ class Risk(Tabular):
     unreliable_from : int or None
         First iteration from which on, without an audit, most of `stderr` is due to the correction:
         the duals then respond in a few directions only, as at a vertex, and the estimate is rough.
-        None if there is none.
+        None if there is none, or if it is not known: for methods without random probes.
     centered : bool
         Whether the loss of the zero prediction was subtracted.
     audit : Audit or None
@@ -345,11 +346,10 @@ def compare_risks(first: Risk, t1: int, second: Risk, t2: int) -> tuple[float, f
         if first.interactions is not None and second.interactions is not None:
             errors.append(first.interactions.stderr_between(t1, t2, second.interactions))
         else:
-            known = [(t, risk.interactions) for t, risk in sides]
-            errors += [pairs.stderr()[t] for t, pairs in known if pairs is not None]
-            # corrections of similar models have nearly the same error
-            rough = [(t, risk) for t, risk in sides if risk.n_probes and risk.audit is None]
-            squares = [float(risk.shared_error[t]) ** 2 for t, risk in rough]
-            errors.append(math.sqrt(abs(squares[0] - sum(squares[1:]))) if squares else 0.0)
+            measured = [risk.interactions is not None for _, risk in sides]
+            shared = [float(risk.shared_error[t]) for t, risk in sides]
+            # of similar models, estimated errors are nearly the same
+            same = sum(measured) == 0
+            errors += [math.sqrt(abs(shared[0] ** 2 - shared[1] ** 2))] if same else shared
         difference = float(first.values[t1] - second.values[t2])
     return difference, math.hypot(*map(float, errors))

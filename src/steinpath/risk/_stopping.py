@@ -85,7 +85,7 @@ class StopOnRisk:
     one and worse by more than one standard error of the difference (requiring two would run several
     times as long without a better selection). Iterates and estimates are those of the full run, up
     to the Monte Carlo error of the probes and of the audit: both are independent of later
-    iterations.
+    iterations. Without an audit, the automatic method may take folds for longer chunks.
 
     Parameters
     ----------
