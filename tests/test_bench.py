@@ -8,6 +8,7 @@ import pytest
 from sklearn.linear_model import Lasso
 
 import steinpath as sp
+from benchmarks.common.competitors import Problem, folds
 from benchmarks.common.measuring import Peer, available
 from benchmarks.common.pages import BLOCK, filled
 from benchmarks.peers import bench, converged, solvers, tables, tuned
@@ -124,3 +125,13 @@ def test_intervals_beside_others():
     assert 0.8 < record["interval_covers"] <= 1
     assert 3 < record["width"] < 6  # 3.3 for normal noise, if all else were known
     assert len(tuned.intervals_table([record]).splitlines()) == 3
+
+
+def test_rivals_by_folds_estimate_the_risk_of_every_iterate():
+    problem = Problem.draw("lad", "lasso", 40, 8, 6, seed=0)
+    for burman in (False, True):
+        ((name, values),) = folds(5, burman)(problem).items()
+        assert ("Burman" in name) == burman
+        cv = sp.cross_validate_path(problem.path, cv=5, burman=burman, rng=0).values
+        assert values.shape == cv.shape
+        np.testing.assert_allclose(values, cv, rtol=0.2)
