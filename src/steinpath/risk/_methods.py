@@ -19,6 +19,7 @@ from steinpath._support.arrays import (
     root_sum_of_squares,
     take,
     to_numpy,
+    unit_of,
 )
 from steinpath._support.validation import is_own, spawned, warn
 from steinpath.design._base import Design
@@ -197,8 +198,10 @@ def _shared_error(single: Array) -> Array:
 
 def pooled(values: np.ndarray) -> np.ndarray:
     """Return the root mean square over the iterations from half to twice each one."""
-    values = values.astype(float)
-    return np.array([root_mean_square(values[t // 2 : 2 * t + 1]) for t in range(len(values))])
+    t, unit = np.arange(len(values)), unit_of(float(np.abs(values).max()))
+    squares = np.concatenate([[0.0], np.cumsum((values.astype(float) / unit) ** 2)])
+    first, last = t // 2, np.minimum(2 * t + 1, len(values))
+    return np.asarray(unit * np.sqrt((squares[last] - squares[first]) / (last - first)))
 
 
 def baseline_losses(options: ResolvedOptions) -> Array:
