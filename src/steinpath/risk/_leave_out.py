@@ -257,25 +257,25 @@ class FoldRuns:
         counts = like(own.test.T, y)[None, ...]
         predictions = data.design.zeros(L, steps, n)
         losses = data.design.zeros(L, steps, n) if self._with_losses else None
-        # of the losses on all rows, and on those that were held out
+        # losses on all rows, and on those that were held out once
         sums = data.design.zeros(2, L, steps)
         for t, fitted in enumerate(islice(self._runs, steps)):
             predictions[:, t, :] = average(xp.reshape(fitted, (n, L, K))).T
             if losses is None and self._correction is None:
                 continue
-            scored = check_finite(fitted) if self._with_losses else fitted
-            of_runs = observation_losses(self._criterion, y, scored.T)
-            of_runs = xp.reshape(of_runs, (L, K, n))
-            tested = xp.sum(counts * of_runs, axis=1)
+            tested = check_finite(fitted) if self._with_losses else fitted
+            of_runs = observation_losses(self._criterion, y, tested.T)
             if losses is not None:
-                losses[:, t, :] = tested
+                losses[:, t, :] = xp.sum(counts * xp.reshape(of_runs, (L, K, n)), axis=1)
             if self._correction is not None:
-                sums[0, :, t] = xp.sum(xp.sum(of_runs, axis=2) * shares, axis=1)
-                sums[1, :, t] = xp.sum(tested, axis=1)
+                of_splits = xp.reshape(xp.sum(of_runs, axis=1), (L, K))
+                sums[0, :, t] = xp.sum(of_splits * shares, axis=1)
         if self._correction is not None:
+            for k in range(L):
+                held_out = observation_losses(self._criterion, y, predictions[k, ...])
+                sums[1, k, :] = xp.sum(held_out, axis=1)
             sums = data.design.over_rows(sums)
-        everywhere, held_out = sums[0, ...] / batch.n_samples, sums[1, ...]
-        return predictions, losses, everywhere, held_out / float(splits.test.sum())
+        return predictions, losses, *(sums[k, ...] / batch.n_samples for k in range(2))
 
 
 def cross_validate(batch: Batch, *arguments: Any, **options: Any) -> list[HeldOut]:
