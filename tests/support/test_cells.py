@@ -1,5 +1,7 @@
 """Texts as numbers, dates or labels: what is written is read, and doubt is said."""
 
+import time
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -103,6 +105,13 @@ def test_signs_and_negative_numbers_are_told():
     assert read(["12%", "7 %"]).sign == "%"
     assert read(["(5)", "3"]).negative == "(5)"
     assert read(["-5", "3"]).negative == ""
+
+
+@pytest.mark.parametrize("before", ["(", "$("])
+def test_long_cells_of_digits_are_read_in_linear_time(before):
+    begun = time.perf_counter()
+    read([before + 40_000 * "1", "3"])
+    assert time.perf_counter() - begun < 1  # a quadratic pattern takes about ten seconds
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,11 @@ _SIGN = (
 _SIGNED = re.compile(
     rf"(?P<minus>[+-]?)(?P<before>{_SIGN})?\s*(?P<number>[+-]?[\d.,][^%$€£]*?)(?P<after>{_SIGN})?"
 )
-# Negative amounts of accounting: in parentheses, or with the minus at the end.
-_NEGATIVE = re.compile(r"(?P<sign>[^\w().,-]{0,3})\((?P<inner>[^()]*\d[^()]*)\)|(?P<before>.*\d)-")
+# Negative amounts of accounting: in parentheses, or with the minus at the end. A pattern around the
+# digit would be tried at each digit of a long text.
+_NEGATIVE = re.compile(
+    r"(?P<sign>[^\w().,-]{0,3})\((?=[^()]*\d)(?P<inner>[^()]+)\)|(?P<before>.*\d)-"
+)
 _NUMERIC_START = re.compile(r"[+-]?[.,]?\d")
 # A number in its usual writing; leading zeros mean a label.
 _USUAL = re.compile(r"-?(0|[1-9][0-9]*)([.][0-9]+)?([eE][-+]?[0-9]{1,3})?")
