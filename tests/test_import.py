@@ -38,6 +38,13 @@ def test_studies_import_what_their_replications_need_when_they_do():
     assert not loaded_by("import steinpath.study") & heavy
 
 
+def test_the_first_use_leaves_the_random_numbers_of_python_alone():
+    seeded, draw = "import random; random.seed(0)", "print(random.random())"
+    fit = "LADLasso(n_alphas=2, n_iter=20).fit([[k % 5, k % 7] for k in range(40)], range(40))"
+    used = run_python(f"{seeded}; import steinpath as sp; sp.{fit}; {draw}")
+    assert used == run_python(f"{seeded}; {draw}")
+
+
 def test_heavy_things_are_imported_when_used():
     extra = loaded_by("import steinpath; steinpath.run") - loaded_by("import sklearn.linear_model")
     heavy = {"matplotlib", "torch", "dask", "distributed", "plotly", "jinja2", "pyarrow", "pandas"}

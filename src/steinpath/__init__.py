@@ -22,8 +22,7 @@ def __getattr__(name: str) -> Any:
     # Slow imports are deferred to the first use of a name, so that Ctrl-C ends the command (part of
     # this package) with a one-line message even while it starts.
     if not name.startswith("__") or name in ("__all__", "__version__"):
-        import steinpath._public as public
-
+        public = _names()
         if name in (*public.__all__, "__all__", "__version__"):
             globals()[name] = getattr(public, name)
         if name in globals():  # also a subpackage, which is imported by now
@@ -32,6 +31,16 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    import steinpath._public as public
+    return [*_names().__all__, "__version__"]
 
-    return [*public.__all__, "__version__"]
+
+def _names() -> Any:
+    """Return the module of public names; its import leaves the state of `random` as it was."""
+    from random import getstate, setstate
+
+    state = getstate()  # scikit-learn imports rich, which draws a number
+    try:
+        import steinpath._public as public
+    finally:
+        setstate(state)
+    return public
