@@ -91,6 +91,14 @@ def test_content_is_what_was_found():
     assert content.command == "steinpath fit f.csv"
 
 
+def test_the_median_error_has_digits_of_its_own_beside_a_loss_in_other_units():
+    X, y = columns()
+    for factor in (1e-3, 1.0, 1e3):
+        model = regression(X, factor * y, loss="huber")
+        said = dict(content_of(model).facts)["median absolute error"]
+        assert float(said.replace(",", "")) == pytest.approx(model[-1].median_error_, rel=0.01)
+
+
 def test_residuals_are_those_of_the_predictions():
     X, y = columns(60, 80)
     model = regression(X, y, loss="huber", test_loss="absolute")

@@ -167,8 +167,8 @@ def _facts_of_numbers(fitted: Fitted) -> list[tuple[str, str]]:
     if squared:
         root = to_digits_of(math.sqrt(max(risk, 0.0)), math.sqrt(stderr))
         found.append(("root mean squared error", root))
-    # an absolute error has the digits of the risk if that is one, or else four
-    digits = math.inf if squared else stderr
+    # an absolute error has the digits of the risk if that is one, but at least its own first three
+    digits = math.inf if squared else min(stderr, main.median_error_ / 10)
     found.append(("median absolute error", to_digits_of(main.median_error_, digits)))
     found.append(("training error", to_digits_of(main.train_risk_, stderr)))
     if hasattr(main, "constant_risk_"):
