@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.signal import lfilter
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -215,3 +216,13 @@ def test_classes_that_can_be_told_apart_end_soon_and_without_warnings():
         model = sp.LogisticLasso(random_state=0).fit(X, X[:, 0] > 0)
     assert model.n_iter_ <= 400
     assert model.error_rate_ < 0.1
+
+
+def test_what_is_said_of_all_classes_is_said_once():
+    rng = np.random.default_rng(0)
+    X = lfilter([0.4], [1.0, -0.9], rng.standard_normal((150, 20)), axis=0)
+    y = np.digitize(X[:, 0] + rng.standard_normal(150), [-0.4, 0.4])
+    with pytest.warns(UserWarning, match="consecutive rows") as caught:
+        model = sp.LogisticLasso(**QUICK).fit(X, y)
+    for said in ([str(each.message) for each in caught], model.warnings_):
+        assert [text.startswith("consecutive") for text in said if "consecutive" in text] == [True]

@@ -235,6 +235,15 @@ def test_rows_around_another_point_than_zero():
     assert near(*DEGENERATE["copies"]).value == 1
 
 
+def test_an_effect_that_rounds_to_nothing_is_not_said():
+    again = np.repeat(gaussian(30, 6), 2, axis=0)
+    risk = flexible(again[:, 1:], again[:, 0])  # exact copies warn whatever their effect
+    for share, said in ((1.0, False), (0.5, True)):
+        found = check(with_values(risk, train=share * risk.values), "near-duplicate rows")
+        assert found.warns
+        assert ("(by about" in found.message) == said
+
+
 # ----- Order of the rows -----
 
 

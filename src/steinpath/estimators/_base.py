@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
@@ -97,6 +97,15 @@ class Part(NamedTuple):
     prefix: str
     y: Any
     parameters: dict[str, Any]
+
+
+def _each_once(parts: Sequence[Part], said: Sequence[Iterable[Any]]) -> list[tuple[Any, str]]:
+    """Return what is said of the parts, and of which ones as a prefix: none if it is all."""
+    of: dict[Any, list[str]] = {}
+    for part, messages in zip(parts, said, strict=True):
+        for message in dict.fromkeys(messages):
+            of.setdefault(message, []).append(part.prefix.removesuffix(": "))
+    return [(k, "" if len(own) == len(parts) else f"{', '.join(own)}: ") for k, own in of.items()]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -203,15 +212,15 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         common["cv"] = list(cv) if isinstance(cv, Iterator) else cv
         before = getattr(self, "estimators_", [])  # with warm starts, these are continued
         before = before if len(before) == len(parts) else [None] * len(parts)
-        fitted, messages = list[PathEstimator](), Captured()
+        fitted, messages = list[PathEstimator](), list[Captured]()
         for part, earlier in zip(parts, before, strict=True):
             one = copy(earlier or self).set_params(**common | part.parameters)
             vars(one).update(_fitted(earlier) if earlier else {})
             with capturing_warnings() as captured:
                 fitted.append(one.fit(X, part.y, sample_weight, groups))
-            messages += [(prefixed(part.prefix, text), category) for text, category in captured]
-        for message, category in messages:
-            warn(message, category)
+            messages.append(captured)
+        for (text, category), prefix in _each_once(parts, messages):
+            warn(prefixed(prefix, text), category)
         return fitted
 
     def _together(
@@ -226,11 +235,8 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             attributes[name] = beside(stacked, first.coef_)
         attributes |= {name: value for name, value in vars(first).items() if name in _SHARED}
         if hasattr(first, "warnings_"):
-            pairs = zip(parts, fitted, strict=True)
-            messages = (
-                prefixed(part.prefix, text) for part, one in pairs for text in one.warnings_
-            )
-            attributes["warnings_"] = tuple(messages)
+            messages = _each_once(parts, [one.warnings_ for one in fitted])
+            attributes["warnings_"] = tuple(prefixed(prefix, text) for text, prefix in messages)
         return attributes
 
     def _compute(

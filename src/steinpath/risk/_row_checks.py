@@ -95,7 +95,7 @@ def _close(cosines: np.ndarray, limit: float, apart: bool) -> np.ndarray:
 
 
 def _by(effect: float) -> str:
-    return f" (by about {effect:.0%})" if effect < 1 else ""
+    return f" (by about {effect:.0%})" if 0.005 <= effect < 1 else ""
 
 
 def _agreement(products: np.ndarray) -> tuple[float, int]:
@@ -133,7 +133,7 @@ def serial_rows(evidence: Evidence) -> Diagnostic | None:
     message = Message(
         f"consecutive rows of X are similar (their mean cosine is {likeness:.2f} above that of "
         "any two rows): if the rows are a time series, the error on later rows is larger than "
-        f"estimated{_by(effect)}; {_LEAVE_OUT_LATER}",
+        f"estimated; {_LEAVE_OUT_LATER}",
         cv=Remedy("cv"),
     )
     return Diagnostic(
