@@ -226,3 +226,14 @@ def test_what_is_said_of_all_classes_is_said_once():
         model = sp.LogisticLasso(**QUICK).fit(X, y)
     for said in ([str(each.message) for each in caught], model.warnings_):
         assert [text.startswith("consecutive") for text in said if "consecutive" in text] == [True]
+
+
+@pytest.mark.parametrize("class_weight", [{"a": 5.0, "c": 0.2}, "balanced"], ids=["dict", "text"])
+def test_integer_sample_weights_are_repeated_rows_also_with_class_weights(class_weight):
+    X, y = three()
+    counts = np.random.default_rng(1).integers(0, 5, len(y)) + 3 * (y == "a")
+    again = np.repeat(np.arange(len(y)), counts)
+    how = {"class_weight": class_weight, "alpha": 0.005, "select": "last", "method": None}
+    weighted = sp.LogisticLasso(**how).fit(X, y, sample_weight=counts)
+    repeated = sp.LogisticLasso(**how).fit(X[again], y[again])
+    assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-6, atol=1e-9)

@@ -96,14 +96,15 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
     def _parts(self, y: Any, sample_weight: Any) -> list[Part] | None:
         classes, codes = read_labels(y, type(self).__name__)
         check_class_weight(self.class_weight, classes.tolist())
-        _check_counts(classes, codes, sample_weight, type(self).__name__)
+        counts = _counts(codes, sample_weight)
+        _check_counts(classes, codes[counts > 0], sample_weight, type(self).__name__)
         if len(classes) == 2:
             return None
         # the error rate of one class is often smallest if that class is never predicted
         other = {"test_loss": None} if self.test_loss == ERROR_RATE else {}
         parts = []
         for k, label in enumerate(classes.tolist()):
-            weight = _against_the_rest(self.class_weight, classes, codes, k)
+            weight = _against_the_rest(self.class_weight, classes, codes, counts, k)
             own = {"class_weight": weight, **other}
             parts.append(Part(f"class {label!r}: ", (codes == k).astype(int), own))
         return parts
@@ -316,15 +317,19 @@ def _labels_beside(classes: np.ndarray, coef: Array) -> Array:
     return beside(classes.astype(np.int64) if wide else classes, coef)
 
 
-def _check_counts(classes: np.ndarray, codes: np.ndarray, sample_weight: Any, name: str) -> None:
-    """Raise an error for classes with fewer than two rows of positive weight."""
-    weighted = ""
+def _counts(codes: np.ndarray, sample_weight: Any) -> np.ndarray:
+    """Return the weights of the rows relative to the largest, or 1 if another check raises."""
     if sample_weight is not None:
-        weighted = " with a positive sample_weight"
         weights = np.asarray(_on_host("sample_weight", sample_weight))
         usable = weights.shape == codes.shape and weights.dtype.kind in "iufb"
-        if usable and (weights > 0).any():  # otherwise another check raises
-            codes = codes[weights > 0]
+        if usable and np.isfinite(weights).all() and (weights > 0).any():
+            return np.asarray(np.maximum(weights, 0) / weights.max())
+    return np.ones(len(codes))
+
+
+def _check_counts(classes: np.ndarray, codes: np.ndarray, sample_weight: Any, name: str) -> None:
+    """Raise an error for classes with fewer than two rows of positive weight."""
+    weighted = "" if sample_weight is None else " with a positive sample_weight"
     counts = np.bincount(codes, minlength=len(classes))
     if counts.min() < 2:
         raise ValueError(
@@ -335,13 +340,14 @@ def _check_counts(classes: np.ndarray, codes: np.ndarray, sample_weight: Any, na
 
 
 def _against_the_rest(
-    class_weight: Any, classes: np.ndarray, codes: np.ndarray, k: int
+    class_weight: Any, classes: np.ndarray, codes: np.ndarray, counts: np.ndarray, k: int
 ) -> dict[int, float] | str | None:
     """Return the weights of one class (1) and of the rest (0), whose weights are averaged."""
     if class_weight is None or isinstance(class_weight, str):
         return class_weight
     weights = np.array([float(class_weight.get(label, 1.0)) for label in classes.tolist()])
-    return {0: float(weights[codes[codes != k]].mean()), 1: float(weights[k])}
+    rest = codes != k
+    return {0: float(np.average(weights[codes[rest]], weights=counts[rest])), 1: float(weights[k])}
 
 
 @documented(like=PathRegressor, without=("intervals_", "left_out_prediction_", "median_error_"))
