@@ -382,6 +382,31 @@ def test_wrong_parameters(parameters, error, message, data):
         make("PathRegressor", **parameters).fit(*data)
 
 
+@pytest.mark.parametrize("name", ["LADLasso", "LogisticElasticNet", "PathRegressor"])
+def test_unknown_parameters_are_refused_by_the_name_of_the_estimator(name):
+    kind = getattr(sp, name)
+    said = rf"^{name} has no parameter 'alphas' \(did you mean .*; its parameters are algorithm, "
+    with pytest.raises(TypeError, match=said):
+        kind(alphas=[0.1])
+    assert {*inspect.signature(kind).parameters} == {*kind().get_params()}
+
+    class Other(kind):
+        def __init__(self, *, more=0, **others):
+            self.more = more
+            super().__init__(**others)
+
+    assert Other(more=1, alpha=2.0).alpha == 2.0
+
+
+def test_a_wrong_value_of_a_parameter_of_the_penalty_is_named(data):
+    for model in (
+        sp.LADElasticNet(l1_ratio=[0.1, 0.5]),
+        sp.PathRegressor(penalty="elastic_net", penalty_params={"l1_ratio": [0.1, 0.5]}),
+    ):
+        with pytest.raises(TypeError, match=r"^l1_ratio must be a real number, got \[0.1, 0.5\]"):
+            model.fit(*data)
+
+
 # ----- Data -----
 
 

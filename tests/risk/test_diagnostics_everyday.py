@@ -154,6 +154,8 @@ def test_a_penalty_above_the_largest(loss, fit_intercept):
         assert any("all coefficients are zero" in message for message in warnings) == zero
         if zero:
             assert f"lam = {factor * largest:.3g} exceeds lam_max = {largest:.3g}" in warnings[0]
+            given, most = factor * largest / math.sqrt(60), largest / math.sqrt(60)
+            assert f"alpha = {given:.3g} exceeds {most:.3g}" in warnings[0]
     path = sp.run(X, np.zeros(60), loss, sp.Ridge(5.0), n_iter=5)  # which never gives zero
     assert sp.estimate_risk(path, method="loo", rng=0).warnings == ()
 

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
+from inspect import signature
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -20,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from steinpath._support.arrays import Array, beside, cast, is_foreign, namespace, to_numpy
 from steinpath._support.cells import library_of
-from steinpath._support.messages import Message, Remedy, prefixed
+from steinpath._support.messages import Message, Remedy, prefixed, with_closest
 from steinpath._support.printing import Summary, with_error
 from steinpath._support.progress import printing, tell
 from steinpath._support.validation import (
@@ -133,6 +134,20 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 
     #: Whether fits keep `tuning_`, which takes much memory, because it is used right after.
     keeps_search = False
+
+    def __new__(cls, *args: Any, **parameters: Any) -> Self:
+        """Refuse unknown parameters, and say those that exist."""
+        if parameters:
+            known = signature(cls.__init__).parameters
+            unknown = [name for name in parameters if name not in known]
+            if unknown and all(each.kind != each.VAR_KEYWORD for each in known.values()):
+                own = sorted(known.keys() - {"self"})
+                raise TypeError(
+                    f"{cls.__name__} has no parameter {with_closest(unknown, own)}; its "
+                    f"parameters are {', '.join(own)}"
+                )
+        new: Self = super().__new__(cls)
+        return new
 
     @abstractmethod
     def _loss(self, spread: float = 1.0) -> Loss:

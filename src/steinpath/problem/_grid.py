@@ -44,6 +44,8 @@ def make_penalty(penalty: PenaltyOf, lam: float) -> Penalty:
     try:
         made = penalty(float(lam))
     except TypeError as error:
+        if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
+            raise  # of a parameter with a wrong value
         raise TypeError(f"penalty must be a function of lam alone: {error}") from error
     if not isinstance(made, Penalty):
         raise TypeError(

@@ -45,15 +45,15 @@ def zero_coefficients(evidence: Evidence) -> Diagnostic | None:
     lam = getattr(path.penalty, "lam", None)
     if lam is None or not isinstance(path.algorithm, ProximalAlgorithm):
         return None
-    relative, message = 0.0, "some coefficients are nonzero"
+    relative, message, root = 0.0, "some coefficients are nonzero", math.sqrt(path.n_samples)
     if not np.any(to_numpy(path.coef)):
         features, intercept = features_of(path.design), path.fit_intercept
         largest = lam_max(features, path.y, path.loss, path.penalty, intercept)
         relative = float(lam) / largest if largest > 0 else 0.0
         message = (
             f"all coefficients are zero at every iteration: the penalty lam = {lam:.3g} exceeds "
-            f"lam_max = {largest:.3g}, so nothing was fitted; use a smaller lam (alpha = lam / √n "
-            "in estimators), or alpha='auto'"
+            f"lam_max = {largest:.3g} (for estimators, alpha = {lam / root:.3g} exceeds "
+            f"{largest / root:.3g}), so nothing was fitted; use a smaller one, or alpha='auto'"
         )
     # the largest penalty of a grid exceeds lam_max by a rounding margin
     return Diagnostic("zero coefficients", relative, 1.001, message)

@@ -47,6 +47,11 @@ def test_data_that_cannot_be_used(command, content, said, tmp_path):
         (["fit", "d.csv"], "--target"),
         (["fit", "d.csv", "--target", "y", "--loss", "best"], "'best' is not one of"),
         (["fit", "d.csv", "--target", "y", "--penalty", "l2"], "'l2' is not one of"),
+        (
+            ["fit", "d.csv", "--target", "y", "--loss", "lad", "--loss", "huber"],
+            "--loss is given more than once; use steinpath tune or compare for several",
+        ),
+        (["fit", "d.csv", "--target", "y", *2 * ("--penalty", "ridge")], "--penalty is given more"),
         (["fit", "d.csv", "--target", "y", "--n-iter", "0"], "--n-iter"),
         (["fit", "d.csv", "--target", "y", "--n-iter", "9" * 13], "--n-iter"),
         (["fit", "d.csv", "--target", "y", "--n-alphas", "9" * 13], "--n-alphas"),

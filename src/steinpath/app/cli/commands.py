@@ -144,6 +144,14 @@ class ModelCommand(click.Command):
         return [*kinds, *others[:place], *shapes, *others[place:]]
 
 
+def _only(ctx: click.Context, option: click.Parameter, values: Sequence[str]) -> str | None:
+    """Return the only value of an option of a command for one model."""
+    if len(values) > 1:
+        said = "is given more than once; use steinpath tune or compare for several"
+        raise click.UsageError(f"{option.opts[0]} {said}")
+    return values[0] if values else None
+
+
 @functools.cache  # click compares options by identity
 def _model_options(
     several: bool,
@@ -153,12 +161,13 @@ def _model_options(
     specs: Sequence[ParameterSpec],
 ) -> tuple[list[click.Option], list[click.Option]]:
     """Return the options for the loss and the penalty, and for their parameters."""
-    usual: dict[str, Any] = {} if several else {"default": "lasso", "show_default": True}
+    usual: dict[str, Any] = {} if several else {"default": ["lasso"], "show_default": True}
+    own: dict[str, Any] = {"multiple": True, "callback": None if several else _only}
     about = "Training loss; by default LAD, or logistic for classification.", "Penalty."
     about = ("Training loss; repeatable.", "Penalty; repeatable.") if several else about
     kinds = [
-        click.Option(["--loss"], type=Name(losses), multiple=several, help=about[0]),
-        click.Option(["--penalty"], type=Name(penalties), multiple=several, help=about[1], **usual),
+        click.Option(["--loss"], type=Name(losses), help=about[0], **own),
+        click.Option(["--penalty"], type=Name(penalties), help=about[1], **own, **usual),
     ]
     shapes = []
     for spec in specs:
