@@ -121,6 +121,16 @@ def test_levels_are_the_most_frequent():
     assert encoder.summary_[0].detail == "a (5), b (5), (other) (4), … 6 levels"
 
 
+def test_a_fit_says_how_many_of_many_levels_have_a_feature():
+    values = [f"v{k:02d}" for k in range(60) for _ in range(3 if k < 40 else 2)]
+    (note,) = TableEncoder().fit({"kind": values}).notes_
+    assert note == (
+        "column 'kind' has 60 levels: 40 have a feature, and the rest, which are rarer, are merged "
+        "as '(other)'"
+    )
+    assert TableEncoder().fit({"kind": values[:-30]}).notes_ == ()
+
+
 def test_at_most_fifty_levels():
     values = [f"v{k:02d}" for k in range(60) for _ in range(3)] + ["v59"]
     encoder = TableEncoder()
@@ -554,12 +564,17 @@ def test_levels_without_a_feature():
     new = NEW | {"sure": ["maybe", "no", "oh"], "kind": ["z", "a", "b"], "city": ["q", "r", "s"]}
     X, notes = noted(FITTED, table(**new))
     np.testing.assert_array_equal(X[:, 2:], [[0, 0, 0, 1, 0], [0, 1, 0, 0, 1], [0, 0, 1, 0, 1]])
-    assert notes == ["3 columns have values that the model does not know: 'sure', 'kind', 'city'"]
+    assert notes == [
+        "2 columns have values that the model does not know: 'sure', 'kind'",
+        "column 'city' has 2 values that were rare in the fit or not in it, first 'r' in row 2; "
+        "treated as '(other)'",
+    ]
     for name, note in {
         "sure": "2 values that the model does not know, first 'maybe' in row 1; treated as 'no'",
         "kind": "1 value that the model does not know, first 'z' in row 1; treated as none of its "
         "levels",
-        "city": "2 values that the model does not know, first 'r' in row 2; treated as '(other)'",
+        "city": "2 values that were rare in the fit or not in it, first 'r' in row 2; treated as "
+        "'(other)'",
     }.items():
         assert noted(FITTED, table(**NEW | {name: new[name]}))[1] == [f"column {name!r} has {note}"]
 

@@ -72,6 +72,16 @@ _SENTENCES = {
         "{level}",
         "have values that the model does not know",
     ),
+    "rare or unknown levels": (
+        "has {count} that {were} rare in the fit or not in it, first {value!r:.60} in {place}; "
+        "treated as {level}",
+        "have values that were rare in the fit or not in it",
+    ),
+    "merged levels": (
+        "has {count} levels: {kept} have a feature, and the rest, which are rarer, are merged as "
+        "{level}",
+        "have many levels, of which the rarer ones are merged as {level}",
+    ),
 }
 
 
@@ -93,7 +103,8 @@ class ColumnFit(NamedTuple):
     """How a column becomes features, or why it is dropped, and what is said of it.
 
     rows, first_gap: number of rows, and the first without a value; doubt: a remark about values
-    that may be misjudged; spoilt: a few texts that keep it from being a column of numbers.
+    that may be misjudged; spoilt: a few texts that keep it from being a column of numbers; merged:
+    a remark about rare levels of many.
     """
 
     column: Column | Remark
@@ -103,6 +114,7 @@ class ColumnFit(NamedTuple):
     negative: str = ""
     doubt: Remark | None = None
     spoilt: frozenset[str] = frozenset()
+    merged: Remark | None = None
 
 
 def comparable(sign: str, other: str) -> bool:
@@ -242,7 +254,12 @@ def fit_column(
     about = ("dropped", column.key) if isinstance(column, Remark) else (column.kind, describe(read))
     count = 0 if isinstance(column, Remark) else len(column.features)
     summary = ColumnSummary(name, *about, missing, count)
-    return ColumnFit(column, summary, len(gaps), int(gaps.argmax()), read.negative, doubt, spoilt)
+    merged = None
+    if isinstance(column, Column) and OTHER in column.levels and len(read.levels) > _MOST_LEVELS:
+        kept = len(column.levels) - 1
+        merged = remark(name, "merged levels", count=len(read.levels), kept=kept, level=repr(OTHER))
+    about_values = read.negative, doubt, spoilt, merged
+    return ColumnFit(column, summary, len(gaps), int(gaps.argmax()), *about_values)
 
 
 def drop_column(name: str, gaps: np.ndarray) -> ColumnFit:

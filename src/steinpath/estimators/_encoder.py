@@ -263,6 +263,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         negative = [(fit.summary.name, fit.negative) for fit in fits if fit.negative]
         notes = [Message(said, name=name, value=value) for name, value in negative]
         notes += as_notes(columns.doubts(fits)) + as_notes(dropped)
+        notes += as_notes(fit.merged for fit in fits if fit.merged is not None)
         if not used:
             raise DataError(joined("; ", ["there is no column to predict from", *notes]))
         if gaps := [fit for fit in fits if fit.summary.features and fit.summary.missing]:
@@ -394,4 +395,6 @@ def _remark_unknown(column: Column, read: ReadColumn, unknown: np.ndarray) -> Re
     level = repr(OTHER) if OTHER in column.levels else level
     about = {"value": read.text(int(rows[0])), "row": int(rows[0]), "level": level}
     count = counted(len(rows), "value")
-    return columns.remark(column.name, "unknown levels", count=count, **about)
+    about["were"] = "was" if len(rows) == 1 else "were"
+    key = "rare or unknown levels" if OTHER in column.levels else "unknown levels"
+    return columns.remark(column.name, key, count=count, **about)
