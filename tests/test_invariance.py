@@ -8,11 +8,13 @@ import pytest
 
 import steinpath as sp
 from problems import draw
+from steinpath.problem._losses import LOSSES
+from steinpath.problem._penalties import PENALTIES as PENALTY_CLASSES
 
 N, P = 60, 8
-#: Estimators of one loss whose penalty has no units of its own: a change of the units of y changes
-#: alpha at most. (The two parts of an elastic net are in different units.)
+#: Estimators for which a change of the units of y changes alpha at most.
 HOMOGENEOUS = {
+    "LADElasticNet": {"l1_ratio": 0.3},
     "LADLasso": {},
     "LADRidge": {},
     "SqrtLasso": {},
@@ -119,11 +121,6 @@ def test_methods(method, dtype):
     assert_the_same("SqrtLasso", None, dtype, 9, 1e9, method=method, audit=8)
 
 
-@pytest.mark.parametrize("shift", [1e3, 1e9])
-def test_the_elastic_net_has_no_origin(shift):
-    assert_the_same("LADElasticNet", None, np.float64, 0, shift)
-
-
 @pytest.mark.parametrize("exponent", [-140, -85, 80, 140])
 def test_double_precision_reaches_far(exponent):
     for name in ("LADLasso", "SqrtLasso", "HuberLasso"):
@@ -143,6 +140,70 @@ def test_every_estimator_and_test_loss_in_all_units():
     for name, test_loss, dtype in tried:
         for exponent, shift in itertools.product(exponents, shifts):
             assert_the_same(name, test_loss, dtype, exponent, shift, n_iter=15, n_alphas=2)
+
+
+# ----- All losses and penalties: units, the order of rows and columns, integer weights -----
+
+PENALTIES = [name for name in PENALTY_CLASSES if name != "group_lasso"]
+REGRESSIONS = [name for name, kind in LOSSES.items() if not kind.margin]
+CLASSIFICATIONS = [name for name, kind in LOSSES.items() if kind.margin]
+PAIRS = [*itertools.product(REGRESSIONS + CLASSIFICATIONS, PENALTIES)]
+
+
+def tuned(loss, penalty, X, y, **rows):
+    kind = sp.PathRegressor if loss in REGRESSIONS else sp.PathClassifier
+    model = kind(loss, penalty, n_alphas=4, n_iter=40, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(X, y, **rows)
+
+
+def assert_the_same_model(found, expected, columns=slice(None), unit=1.0, rtol=1e-5):
+    """Compare models of the same rows with X in other units or orders and y in another unit."""
+    assert (found.best_index_, found.best_iter_) == (expected.best_index_, expected.best_iter_)
+    coef, reference = np.ravel(found.coef_) / unit, np.ravel(expected.coef_)[columns]
+    np.testing.assert_allclose(coef, reference, rtol=rtol, atol=rtol * abs(reference).max())
+    for name in ("best_risk_", "naive_risk_"):
+        relative = [getattr(model, name) / model.constant_risk_ for model in (found, expected)]
+        np.testing.assert_allclose(*relative, rtol=rtol, err_msg=name)
+
+
+def sample(loss, ties=False):
+    """Rows with an ordinary response, or one with ties: labels, or counts for regressions."""
+    X, y, _ = draw(N, P)
+    if loss in CLASSIFICATIONS:
+        return X, np.sign(y - np.median(y)) + 2.0
+    return X, np.round(y / np.std(y)) if ties else y / np.std(y)
+
+
+@pytest.mark.parametrize(("loss", "penalty"), PAIRS)
+def test_tuned_models_do_not_depend_on_units(loss, penalty):
+    X, y = sample(loss)
+    expected = tuned(loss, penalty, X, y)
+    exponents = (-6, -3, 3, 6) if loss in REGRESSIONS else (0,)
+    factors = np.geomspace(1e-6, 1e6, P)
+    for unit in (10.0**exponent for exponent in exponents):
+        assert_the_same_model(tuned(loss, penalty, X, unit * y), expected, unit=unit)
+    scaled = tuned(loss, penalty, X * factors, y)
+    scaled.coef_ = scaled.coef_ * factors
+    assert_the_same_model(scaled, expected)
+
+
+@pytest.mark.parametrize(("loss", "penalty"), PAIRS)
+def test_tuned_models_do_not_depend_on_the_order_of_rows_and_columns(loss, penalty):
+    X, y = sample(loss, ties=True)
+    expected, rng = tuned(loss, penalty, X, y), np.random.default_rng(1)
+    rows, columns = rng.permutation(N), rng.permutation(P)
+    found = tuned(loss, penalty, X[np.ix_(rows, columns)], y[rows])
+    assert_the_same_model(found, expected, columns)
+
+
+@pytest.mark.parametrize(("loss", "penalty"), PAIRS)
+def test_integer_weights_are_repeated_rows(loss, penalty):
+    X, y = sample(loss)
+    counts = np.random.default_rng(2).integers(0, 3, N)
+    expected = tuned(loss, penalty, np.repeat(X, counts, axis=0), np.repeat(y, counts))
+    assert_the_same_model(tuned(loss, penalty, X, y, sample_weight=counts), expected)
 
 
 # ----- Functions -----

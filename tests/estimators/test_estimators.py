@@ -135,7 +135,8 @@ def objective(name, X, y, w, alpha, b, c, atoms, q=0.5, delta=1.35, l1_ratio=0.5
         value = atoms.sum(atoms.multiply(w, rho))
     l1, l2 = atoms.norm(b, 1), atoms.sum(atoms.square(b)) / 2
     ratio = {"lasso": 1.0, "ridge": 0.0, "elastic_net": l1_ratio}[penalty]
-    return value + alpha * (ratio * l1 + (1 - ratio) * l2)
+    unit = spread(y, w) if penalty == "elastic_net" else 1.0
+    return value + alpha * (ratio * l1 + (1 - ratio) * l2 / unit)
 
 
 class Numbers:
@@ -194,12 +195,19 @@ def test_minimum_of_the_objective(name, intercept, data):
     ],
 )
 def test_same_alpha_as_least_squares(penalty, truth, intercept, data):
-    truth = clone(truth).set_params(fit_intercept=intercept).fit(*data)
+    truth, alpha, own = clone(truth).set_params(fit_intercept=intercept).fit(*data), 0.1, {}
+    if penalty == "elastic_net":  # here, the ridge part is in units of the spread of y
+        y = data[1]
+        width = np.median(np.abs(y - np.median(y))) / norm.ppf(0.75)
+        lasso_part, ridge_part = alpha * 0.5, alpha * 0.5 * width
+        alpha = lasso_part + ridge_part
+        own = {"l1_ratio": lasso_part / alpha}
     model = fixed(
         "PathRegressor",
         loss="squared",
         penalty=penalty,
-        alpha=0.1,
+        penalty_params=own,
+        alpha=alpha,
         fit_intercept=intercept,
         standardize=False,
         algorithm=sp.FISTA(),

@@ -15,6 +15,9 @@ import numpy as np
 # Arrays of any namespace that follows the array API standard; there is no common static type.
 Array = Any
 
+# Rounding errors of means over rows, in units of the precision.
+_ROUNDING = 64
+
 
 def namespace(*arrays: Array) -> Any:
     """Return the array namespace shared by ``arrays``; numbers and None are ignored."""
@@ -209,6 +212,14 @@ def largest(values: Array) -> float:
     """Return the largest absolute value."""
     xp = namespace(values)
     return float(xp.max(xp.abs(values)))
+
+
+def first_minimum(values: Array) -> int:
+    """Return the first index of the minimum; values that differ by rounding errors are equal."""
+    xp = namespace(values)
+    lowest = xp.min(values)
+    margin = _ROUNDING * float(xp.finfo(values.dtype).eps) * xp.abs(lowest)
+    return int(xp.argmax(xp.astype(values <= lowest + margin, xp.int8)))
 
 
 def units_of(sizes: Array) -> Array:

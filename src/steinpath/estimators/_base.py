@@ -154,8 +154,8 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         """Return the loss; ``spread`` is the unit of its width parameter."""
 
     @abstractmethod
-    def _penalty(self) -> PenaltyOf:
-        """Return the penalty as a function of ``lam``."""
+    def _penalty(self, loss: Loss | None = None, spread: float = 1.0) -> PenaltyOf:
+        """Return the penalty as a function of ``lam``, for this loss and spread of y."""
 
     @abstractmethod
     def _score(self, y: Any, predictions: np.ndarray, sample_weight: Any) -> float:
@@ -340,7 +340,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             design,
             rows.y,
             self.loss_,
-            self._penalty(),
+            self._penalty(self.loss_, self.y_scale_),
             given if isinstance(given, int) else given * math.sqrt(design.shape[0]),
             self._algorithm(),
             self.fit_intercept,
@@ -368,11 +368,12 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         n_iter, iterate, algorithm = check_n_iter(self.n_iter), self._iterate(), self._algorithm()
         assert iterate is not None  # checked before
         lams = np.asarray(self._alphas(design)) * math.sqrt(design.shape[0])
-        own = make_penalty(self._penalty(), lams[0])
+        penalty = self._penalty(self.loss_, self.y_scale_)
+        own = make_penalty(penalty, lams[0])
         lengths, batch = _LENGTHS, None
         data = prepare(design, rows.y, self.loss_, self.fit_intercept, rows.weights)
         if not design.is_remote:
-            batch = start_all(data, self._penalty(), lams, algorithm)
+            batch = start_all(data, penalty, lams, algorithm)
             batch = self._continued(batch) if self.warm_start else batch
             lengths, watch = growing_horizons(batch), progress.watch(rows, data, batch.n_iter)
         if n_iter is not None or iterate >= 0:
@@ -751,10 +752,11 @@ class GeneralEstimator(PathEstimator):
         check_choice("loss", self.loss, names)
         return named_loss(LOSSES[self.loss], self.loss_params or {}, spread)
 
-    def _penalty(self) -> PenaltyOf:
+    def _penalty(self, loss: Loss | None = None, spread: float = 1.0) -> PenaltyOf:
         if isinstance(self.penalty, str):
             check_choice("penalty", self.penalty, PENALTIES)
-            return named_penalty(PENALTIES[self.penalty], self.penalty_params or {})
+            kind, own = PENALTIES[self.penalty], self.penalty_params or {}
+            return named_penalty(kind, own, loss, spread)
         if self.penalty_params:
             raise ValueError(
                 f"penalty_params requires a name for penalty, got {self.penalty!r:.60}"
@@ -772,8 +774,8 @@ class NamedEstimator(PathEstimator):
     def _loss(self, spread: float = 1.0) -> Loss:
         return named_loss(self.loss_class, self._own(self.loss_class), spread)
 
-    def _penalty(self) -> PenaltyOf:
-        return named_penalty(self.penalty_class, self._own(self.penalty_class))
+    def _penalty(self, loss: Loss | None = None, spread: float = 1.0) -> PenaltyOf:
+        return named_penalty(self.penalty_class, self._own(self.penalty_class), loss, spread)
 
     def _own(self, kind: Any) -> dict[str, Any]:
         spec = kind.parameter_spec

@@ -225,7 +225,12 @@ class PathRegressor(Regressor, GeneralEstimator):
     .. math:: \frac1n \sum_i \rho(y_i - x_i^\top b - c) + \alpha\, \mathrm{pen}(b),
 
     and for the square-root loss :math:`n^{-1/2} \|y - Xb - c\| + \alpha\, \mathrm{pen}(b)`. MCP and
-    SCAD are those of their classes with ``lam = alpha * √n``; ``gamma`` and ``a`` are not scaled.
+    SCAD are those of their classes with ``lam = alpha * √n``. Penalties with parts in different
+    units of y, given by name, are those of ``coef_ / y_scale_``, so that tuned models do not depend
+    on the unit of y: the elastic net is :math:`\alpha (\rho |b| + (1 - \rho) b^2 / (2 s))` with the
+    ``l1_ratio`` :math:`\rho` and :math:`s` the robust standard deviation `y_scale_`; the concave
+    parts of MCP and SCAD end at ``s * gamma * lam`` and ``s * a * lam``, and for the Huber and
+    squared losses, with which ``lam`` is itself in units of y, at ``gamma * lam`` and ``a * lam``.
 
     Parameters
     ----------

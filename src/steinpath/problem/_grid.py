@@ -64,14 +64,21 @@ def named_loss(kind: Any, parameters: Mapping[str, Any], spread: float) -> Loss:
     return loss
 
 
-def named_penalty(kind: Any, parameters: Mapping[str, Any]) -> PenaltyOf:
-    """Return a penalty with these parameters as a function of ``lam``."""
-    known = {field.name for field in fields(kind)} - {"lam"}
+def named_penalty(
+    kind: Any, parameters: Mapping[str, Any], loss: Loss | None = None, spread: float = 1.0
+) -> PenaltyOf:
+    """Return a penalty with these parameters as a function of ``lam``.
+
+    If its parts are in different units with this loss, coefficients are in units of ``spread``.
+    """
+    known = {field.name for field in fields(kind)} - {"lam", "unit"}
     _check("penalty_params", parameters, kind, known)
     if kind is NoPenalty:
         return lambda lam: NoPenalty()
     if "groups" in known and "groups" not in parameters:
         raise ValueError(f"penalty={kind.name!r} needs penalty_params={{'groups': labels}}")
+    if loss is not None and not loss.margin and loss.degree in kind.unit_for_degrees:
+        return partial(kind, **parameters, unit=spread)
     return partial(kind, **parameters)
 
 

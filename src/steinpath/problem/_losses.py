@@ -50,6 +50,11 @@ class Loss(Registered, ABC):
     #: Whether responses are labels -1 and 1, stored with the rows.
     margin: ClassVar[bool] = False
 
+    @property
+    def degree(self) -> int:
+        """Power of the unit of y in which it is measured: quadratic near 0 if it is smooth."""
+        return 1 if self.smoothness is None else 2
+
     def on(self, y: Array, weights: Array | None = None) -> Self:
         """Return the loss with parameters that depend on the responses; refuse invalid ones."""
         return self

@@ -53,6 +53,8 @@ class Penalty(Registered, ABC):
     registry = PENALTIES
     #: Whether ``lam`` may be an array with one value per member.
     lam_of_members: ClassVar[bool] = False
+    #: Degrees of the losses for which its parts are in different units, so that it has a ``unit``.
+    unit_for_degrees: ClassVar[tuple[int, ...]] = ()
 
     @abstractmethod
     def value(self, b: Array) -> Array:
@@ -294,7 +296,8 @@ class SeparablePenalty(Penalty):
         return np.asarray(self._weights(p) == 0)
 
     def __repr__(self) -> str:
-        shown = {k: v for k, v in vars(self).items() if k != "weights" and k[0] != "_"}
+        hidden = {"weights", "unit"} if getattr(self, "unit", 1.0) == 1 else {"weights"}
+        shown = {k: v for k, v in vars(self).items() if k not in hidden and k[0] != "_"}
         rest = [f"{k}={v:g}" if isinstance(v, float) else f"{k}=…" for k, v in shown.items()]
         rest += ["weights=…"] if self.weights is not None else []
         return f"{type(self).__name__}({', '.join(rest)})"
@@ -381,8 +384,19 @@ class Ridge(SeparablePenalty):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ElasticNet(SeparablePenalty):
-    """``lam * Σ w_j (l1_ratio |b_j| + (1 - l1_ratio) b_j² / 2)``.
+class PenaltyWithUnit(SeparablePenalty):
+    """A penalty of coefficients in a unit: ``unit`` times the penalty of ``b / unit``."""
+
+    unit: float = field(default=1.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        store_number(self, "unit", low=0, open_low=True)
+        super().__post_init__()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ElasticNet(PenaltyWithUnit):
+    """``lam * Σ w_j (l1_ratio |b_j| + (1 - l1_ratio) b_j² / (2 unit))``.
 
     Parameters
     ----------
@@ -390,12 +404,16 @@ class ElasticNet(SeparablePenalty):
         As for `Lasso`.
     l1_ratio : float, default=0.5
         Mixing parameter, between 0 (ridge) and 1 (lasso).
+    unit : float, default=1.0
+        Unit of the coefficients. The estimators use the robust standard deviation of y, so that
+        the mixture does not depend on the unit of y.
     """
 
     l1_ratio: float = 0.5
 
     name = "elastic_net"
     label = "elastic net"
+    unit_for_degrees = (1, 2)
     parameter_spec = ParameterSpec(
         "l1_ratio",
         default=l1_ratio,
@@ -405,84 +423,92 @@ class ElasticNet(SeparablePenalty):
     )
 
     def cost(self, size: Array, lam: Array) -> Array:
-        return lam * (self.l1_ratio * size + (1 - self.l1_ratio) * size**2 / 2)
+        return lam * (self.l1_ratio * size + (1 - self.l1_ratio) * size**2 / (2 * self.unit))
 
     def pieces(self, lam: Array, step: Any) -> Sequence[tuple[Array, Array]]:
-        return [(step * lam * self.l1_ratio, 1 / (1 + step * lam * (1 - self.l1_ratio)))]
+        curvature = lam * ((1 - self.l1_ratio) / self.unit)
+        return [(step * lam * self.l1_ratio, 1 / (1 + step * curvature))]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MCP(SeparablePenalty):
+class MCP(PenaltyWithUnit):
     """Minimax concave penalty (Zhang, 2010).
 
-    ``lam |b| - b² / (2 gamma)`` up to ``|b| = gamma lam``, constant beyond, with ``lam * w_j`` in
-    place of ``lam`` for coefficient j.
+    ``lam |b| - b² / (2 gamma unit)`` up to ``|b| = gamma unit lam``, constant beyond, with ``lam *
+    w_j`` in place of ``lam`` for coefficient j.
 
     Parameters
     ----------
     lam, weights
         As for `Lasso`.
     gamma : float, default=3.0
-        The penalty is constant beyond ``gamma`` times ``lam``; must exceed 1. Large values approach
+        The penalty is constant beyond ``gamma * lam`` units; must exceed 1. Large values approach
         the lasso.
+    unit : float, default=1.0
+        Unit of the coefficients. The estimators use the robust standard deviation of y with
+        losses that are proportional to y, such as LAD.
     """
 
     gamma: float = 3.0
 
     name = "mcp"
     label = "MCP"
+    unit_for_degrees = (1,)
     parameter_spec = ParameterSpec(
         "gamma", default=gamma, low=1, open_low=True, help="Concavity parameter of MCP."
     )
 
     @property
     def max_step(self) -> float:
-        return self.gamma
+        return self.gamma * self.unit
 
     def cost(self, size: Array, lam: Array) -> Array:
-        inner = namespace(size).minimum(size, self.gamma * lam)
-        return lam * inner - inner**2 / (2 * self.gamma)
+        width = self.gamma * self.unit
+        inner = namespace(size).minimum(size, width * lam)
+        return lam * inner - inner**2 / (2 * width)
 
     def pieces(self, lam: Array, step: Any) -> Sequence[tuple[Array, Array]]:
-        return [(step * lam, self.gamma / (self.gamma - step)), (self.gamma * lam, 1.0)]
+        width = self.gamma * self.unit
+        return [(step * lam, width / (width - step)), (width * lam, 1.0)]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SCAD(SeparablePenalty):
+class SCAD(PenaltyWithUnit):
     """Smoothly clipped absolute deviation (Fan and Li, 2001).
 
-    ``lam |b|`` up to ``lam``, quadratic up to ``a lam``, constant beyond, with ``lam * w_j`` in
-    place of ``lam`` for coefficient j.
+    ``lam |b|`` up to ``lam`` units, quadratic up to ``a lam`` units, constant beyond, with ``lam *
+    w_j`` in place of ``lam`` for coefficient j.
 
     Parameters
     ----------
-    lam, weights
-        As for `Lasso`.
+    lam, weights, unit
+        As for `MCP`.
     a : float, default=3.7
-        The penalty is constant beyond ``a`` times ``lam``; must exceed 2.
+        The penalty is constant beyond ``a * lam`` units; must exceed 2.
     """
 
     a: float = 3.7
 
     name = "scad"
     label = "SCAD"
+    unit_for_degrees = (1,)
     parameter_spec = ParameterSpec(
         "a", default=a, low=2, open_low=True, help="Concavity parameter of SCAD."
     )
 
     @property
     def max_step(self) -> float:
-        return self.a - 1
+        return (self.a - 1) * self.unit
 
     def cost(self, size: Array, lam: Array) -> Array:
         xp = namespace(size)
-        inner = xp.minimum(size, self.a * lam)
-        beyond = xp.maximum(inner - lam, xp.zeros_like(inner))
-        return lam * inner - beyond**2 / (2 * (self.a - 1))
+        inner = xp.minimum(size, self.a * self.unit * lam)
+        beyond = xp.maximum(inner - self.unit * lam, xp.zeros_like(inner))
+        return lam * inner - beyond**2 / (2 * self.max_step)
 
     def pieces(self, lam: Array, step: Any) -> Sequence[tuple[Array, Array]]:
-        bend = (self.a - 1) / (self.a - 1 - step)
-        return [(step * lam, 1.0), ((1 + step) * lam, bend), (self.a * lam, 1.0)]
+        start, bend = self.unit + step, self.max_step / (self.max_step - step)
+        return [(step * lam, 1.0), (start * lam, bend), (self.a * self.unit * lam, 1.0)]
 
 
 # ------------------------------------------------------------------------------------------------

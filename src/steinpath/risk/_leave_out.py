@@ -20,6 +20,7 @@ from steinpath._support.arrays import (
     cast,
     clip,
     copied,
+    first_minimum,
     indices,
     like,
     namespace,
@@ -333,7 +334,7 @@ class Validation:
     @property
     def best_iter(self) -> int:
         """Iteration with the smallest error."""
-        return int(namespace(self.values).argmin(self.values))
+        return first_minimum(self.values)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from steinpath._support import timings
 from steinpath._support.arrays import (
     Array,
     deviation,
+    first_minimum,
     like,
     namespace,
     root_mean_square,
@@ -268,7 +269,7 @@ def probes_wanted(options: ResolvedOptions, estimate: Estimate, first: int) -> i
     n_probes, most = estimate.n_probes, _MOST_PROBES * first
     best = options.near
     if best is None:
-        best = int(namespace(estimate.values).argmin(estimate.values))
+        best = first_minimum(estimate.values)
     noise = noise_near(best, estimate.probe_stderr)
     tol = options.probe_tol or noise_allowed(estimate.stderr[best])
     if noise > tol and n_probes < most:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steinpath._support.arrays import Array, like, namespace, to_numpy
+from steinpath._support.arrays import Array, first_minimum, like, to_numpy
 from steinpath._support.caching import cached_property
 from steinpath._support.charts import line_chart, on_axes
 from steinpath._support.printing import Summary, fragment, with_error
@@ -179,7 +179,7 @@ class Risk(Tabular):
     @property
     def best_iter(self) -> int:
         """Iteration with the smallest estimated risk."""
-        return int(namespace(self.values).argmin(self.values))
+        return first_minimum(self.values)
 
     @cached_property
     def unreliable_from(self) -> int | None:

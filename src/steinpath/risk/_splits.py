@@ -106,10 +106,13 @@ def check_classes(splits: Splits, labels: np.ndarray) -> None:
 
 
 def _ranks(batch: Batch) -> np.ndarray:
-    """Return the rank of each row in an order that depends only on the rows."""
-    design, y = batch.data.design, to_numpy(batch.data.all_responses)
-    direction = design.array(np.random.default_rng(0).standard_normal(design.shape[1]))
-    along = to_numpy(design.gathered(design.member(0).forward(direction)))
+    """Return the rank of each row in an order that depends neither on that of rows nor columns."""
+    design, y = batch.data.design.member(0), to_numpy(batch.data.all_responses)
+    # ties are broken along a direction that the columns determine together
+    contrast = y - y.mean()
+    contrast = design.array(contrast / (np.abs(contrast).max() or 1.0))
+    direction = design.adjoint(design.local(contrast))
+    along = to_numpy(design.gathered(design.forward(direction)))
     # rows that differ only by rounding errors must be treated as equal
     along = np.round(along / (np.abs(along).max() or 1.0), 6)
     ranks = np.empty(len(y), dtype=int)
