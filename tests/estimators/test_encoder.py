@@ -124,12 +124,13 @@ def test_levels_are_the_most_frequent():
 
 def test_a_fit_says_how_many_of_many_levels_have_a_feature():
     values = [f"v{k:02d}" for k in range(60) for _ in range(3 if k < 40 else 2)]
+    values = values[1:] + values[:1]
     (note,) = TableEncoder().fit({"kind": values}).notes_
     assert note == (
         "column 'kind' has 60 levels: 40 have a feature, and the rest, which are rarer, are merged "
         "as '(other)'"
     )
-    assert TableEncoder().fit({"kind": values[:-30]}).notes_ == ()
+    assert TableEncoder().fit({"kind": values[:-31] + values[:1]}).notes_ == ()
 
 
 def test_at_most_fifty_levels():
@@ -186,10 +187,11 @@ def test_identifiers():
     }
     encoder = fit(data)
     assert names(encoder) == ["x", "from seven", "PAID", "id"]
-    assert encoder.notes_ == (
+    assert encoder.notes_[0] == (
         "3 columns look like identifiers and were excluded (keep=['Unnamed: 0'], … keeps them): "
-        "'Unnamed: 0', 'row', 'user_id'",
+        "'Unnamed: 0', 'row', 'user_id'"
     )
+    assert encoder.notes_[1].startswith("column 'id' looks like an identifier whose values repeat")
     kept = fit(data, keep=["row", "user_id"])
     assert names(kept) == ["row", "user_id", "x", "from seven", "PAID", "id"]
     for name in ("ID", "Customer ID", "PassengerId", "orderID", "key", "No.", "id_code"):

@@ -236,11 +236,10 @@ def test_warnings_come_first():
 
 
 def test_checks_say_what_they_mean_where_they_do():
-    rest = {"value": 1.0, "threshold": 2.0, "message": "loud words"}
     checks = (
-        SimpleNamespace(name="a", meaning="plain <words>", warns=False, **rest),
-        SimpleNamespace(name="b", meaning="other words", warns=True, **rest),
-        SimpleNamespace(name="c", meaning="", warns=False, **rest),
+        Diagnostic("a", 1.0, 2.0, "loud words", "plain <words>"),
+        Diagnostic("b", 3.0, 2.0, "loud words", "other words"),
+        Diagnostic("c", 1.0, 2.0, "loud words"),
     )
     page = render(samples.tiny(checks=checks))
     text = Reader(page).texts["trust"]

@@ -305,7 +305,7 @@ def _requested_task(losses: Sequence[str], options: dict[str, Any]) -> str | Non
 
 def _remarks(fitted: Fitted, ranking: Sequence[Ranked]) -> list[str]:
     """Return notes about the selection that are no reason for doubt."""
-    tuning, notes = fitted.tuning, []
+    tuning, notes = fitted.tuning, fitted.notes
     count, (n, p) = len(tuning.lams), fitted.shape
     if fitted.main.n_alphas == "auto" and 1 < count < _ALPHAS and fitted.is_whole:
         notes.append(
