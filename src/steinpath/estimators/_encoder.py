@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -115,7 +115,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     date_format: str | None = None
 
     #: Kinds of remarks that notes leave out, because it is known how rows depend on each other.
-    unsaid: ClassVar[tuple[str, ...]] = ()
+    unsaid = tuple[str, ...]()
 
     def fit(self, X: Any, y: Any = None) -> TableEncoder:
         """Learn how columns become features.

@@ -56,7 +56,7 @@ def zero_coefficients(evidence: Evidence) -> Diagnostic | None:
             f"{largest / root:.3g}), so nothing was fitted; use a smaller one, or alpha='auto'"
         )
     # the largest penalty of a grid exceeds lam_max by a rounding margin
-    return Diagnostic("zero coefficients", relative, 1.001, message, unit="× largest lam")
+    return Diagnostic("zero coefficients", relative, 1.001, message, unit="times lam_max")
 
 
 def aspect_ratio(evidence: Evidence) -> Diagnostic | None:
@@ -82,7 +82,7 @@ def step_sizes(evidence: Evidence) -> Diagnostic | None:
         f"{formula} = {value:.3g} exceeds its limit {limit:g}: the algorithm may diverge, and "
         "the correction becomes unstable before that; leave the step sizes at None"
     )
-    return Diagnostic("step sizes", value / limit, 1 + 1e-6, message, unit="× limit")
+    return Diagnostic("step sizes", value / limit, 1 + 1e-6, message, unit="times the limit")
 
 
 def projection_boundary(evidence: Evidence) -> Diagnostic | None:

@@ -172,9 +172,7 @@ def serial_residuals(evidence: Evidence) -> Diagnostic | None:
         groups=Remedy("groups"),
         cv=Remedy("cv"),
     )
-    return Diagnostic(
-        "serial residuals", value, _AGREE_IN_ORDER, message, unit="standard errors"
-    )
+    return Diagnostic("serial residuals", value, _AGREE_IN_ORDER, message, unit="standard errors")
 
 
 def _sorted_by(evidence: Evidence, response: np.ndarray) -> str | None:

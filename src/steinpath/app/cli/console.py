@@ -66,8 +66,8 @@ class Display(ExitStack):
     def __enter__(self) -> Display:
         before = signal.getsignal(signal.SIGINT)
         self._stop = before if callable(before) else signal.default_int_handler
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self.enter_context(handling(number, self._interrupt))
+        for each in (signal.SIGINT, signal.SIGTERM):
+            self.enter_context(handling(each, self._interrupt))
         self.callback(listener.reset, listener.set(self.begin))
         if not self._bars.disable:  # rich before 14 prints a line for disabled bars, too
             self.enter_context(self._bars)

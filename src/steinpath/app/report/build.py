@@ -11,6 +11,7 @@ import hashlib
 import math
 import os
 import platform
+import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -60,6 +61,8 @@ _BARS, _DRAWN, _TICKS = 8, 40, 4
 _LARGER = 1.05
 # One script in four files: the others only define what the last one runs.
 _SCRIPTS = "drawing.js", "charts.js", "classes.js", "page.js"
+# Parts of a name, between which a line may end; the script has the same.
+_PARTS = re.compile(r"[^_=./:-]*[_=./:-]|[^_=./:-]+")
 # Fields of the charts that the script takes.
 _FIELDS = """alphas iterates risk stderr train nonzeros chosen coefficients coefficient_names raw
 corrected actual predicted quantiles test_loss left_out_rows"""
@@ -476,6 +479,7 @@ def _template(file: str) -> jinja2.Template:
     environment.filters |= {"figure": figure, "short": short, "shorten": shorten}
     environment.filters |= {"count": "{:,}".format, "percentage": _percentage}
     environment.filters |= {"with_error": with_error, "to_digits_of": to_digits_of}
+    environment.filters |= {"parts": _PARTS.findall}
     environment.tests["finite"] = math.isfinite
     return environment.get_template(file)
 
