@@ -92,7 +92,7 @@ function barsAt(at) {
     const label = item.appendChild(document.createElement("span"));
     label.title = name;
     for (const part of shorten(name, NAME_LENGTH).match(/[^_=./:-]*[_=./:-]|[^_=./:-]+/g) || []) {
-      label.append(part, document.createElement("wbr")); // broken between its parts, if at all
+      label.append(part, document.createElement("wbr")); // where the name may be broken
     }
     const svg = add(item, "svg", { class: "span bar", "aria-hidden": "true" });
     const end = `${50 + 47 * value / largest}%`;
