@@ -208,8 +208,12 @@ def test_categories_of_numbers_are_classes_in_their_order():
         ([*map(str, range(9)), "x"], {}, "must hold numbers, but has 'x' in row 10; for classes"),
         (["a", "b"] * 5, {"task": "regression"}, "must hold numbers, but has 'a' in row 1"),
         (["1,5", "2"] * 5, {}, r"use decimal=',' \(or task='classification' if these are labels"),
-        ([f"c{k}" for k in range(21)], {}, "has 21 distinct values, .* correct 'c0' in row 1"),
-        (range(21), {"task": "classification"}, "at most 20 classes .* use task='regression'"),
+        (
+            [f"c{k}" for k in range(21)],
+            {},
+            "has 21 distinct values in 21 rows, .* 'c0' in row 1",
+        ),
+        (range(21), {"task": "classification"}, "at least 2 rows: .* use task='regression'"),
         (["a", "a", "b"], {}, "the class 'b' of the target 'y' has a single row; every class"),
         (["a", "a", "b", "c"], {}, r"'b' of the target 'y' has a single row \(2 classes in all\)"),
         ([1.0, np.inf], {}, "column 'y' has a number that is not finite, in row 2"),
@@ -221,12 +225,23 @@ def test_targets_that_are_refused(y, options, said):
         roles({"y": list(y)}, **options)
 
 
+@pytest.mark.parametrize("count", [21, 26, 100])
+def test_the_command_takes_as_many_classes_as_the_estimators(count):
+    labels = [f"c{k}" for k in range(count)] * 2
+    assert len(set(roles({"y": labels}).y)) == count
+    numbers = roles({"y": [*range(count)] * 2}, task="classification").y
+    assert np.unique(numbers).tolist() == [*range(count)]
+
+
 def test_notes_about_targets():
     found = roles({"y": [1.0, 2.0, 3.0] * 10})
     assert found.notes == (
         "the target 'y' has 3 distinct values and is treated as numeric; if they are classes, use "
         "task='classification'",
     )
+    assert "has 10 distinct values" in roles({"y": [*range(10)] * 10}).notes[0]  # digits
+    assert "has 20 distinct values" in roles({"y": [*range(20)] * 10}).notes[0]
+    assert not roles({"y": [*range(21)] * 100}).notes
     assert not roles({"y": [1.0, 2.0, 3.0] * 10}, task="regression").notes
     assert not roles({"y": [1.0, 2.0, 3.5] * 10}).notes
     signs = roles({"y": [f"${k}" for k in range(30)]})

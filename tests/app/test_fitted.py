@@ -9,7 +9,7 @@ from sklearn.model_selection import TimeSeriesSplit
 from sklearn.pipeline import make_pipeline
 
 import steinpath as sp
-from steinpath._support.printing import with_error
+from steinpath._support.printing import number, to_digits_of, with_error
 from steinpath.app.cli.fit import _remarks, _test_loss
 from steinpath.app.fitted import Fitted, _on_the_same_rows, contender, fit_intervals, rank
 from steinpath.app.report.build import Result, build_content
@@ -109,6 +109,27 @@ def test_the_spread_is_that_of_a_gaussian():
 )
 def test_numbers_have_the_digits_of_their_error(value, stderr, said):
     assert with_error(value, stderr) == said
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (0.00251, "0.00251"),
+        (55.4, "55.4"),
+        (1644.4, "1,644"),
+        (16440.0, "16,440"),
+        (-17600.2, "-17,600"),
+        (9999999.0, "9,999,999"),
+        (2.5e7, "2.5e+07"),
+        (3.4e-11, "3.4e-11"),
+        (0.0, "0"),
+        (math.nan, "nan"),
+    ],
+)
+def test_numbers_of_ordinary_size_have_separators_and_no_exponent(value, said):
+    assert number(value) == said
+    with_own_digits = to_digits_of(value, math.nan)
+    assert with_own_digits == said
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import check_no_attributes_set_in_init
 
 from same_columns import DAYS, OTHERS, USUAL
 from steinpath._support.messages import DataError, worded
+from steinpath.app.cli.commands import option
 from steinpath.estimators._columns import OTHER, Column, ColumnSummary
 from steinpath.estimators._encoder import TableEncoder
 
@@ -123,12 +124,13 @@ def test_levels_are_the_most_frequent():
 
 def test_a_fit_says_how_many_of_many_levels_have_a_feature():
     values = [f"v{k:02d}" for k in range(60) for _ in range(3 if k < 40 else 2)]
+    values = values[1:] + values[:1]
     (note,) = TableEncoder().fit({"kind": values}).notes_
     assert note == (
         "column 'kind' has 60 levels: 40 have a feature, and the rest, which are rarer, are merged "
         "as '(other)'"
     )
-    assert TableEncoder().fit({"kind": values[:-30]}).notes_ == ()
+    assert TableEncoder().fit({"kind": values[:-31] + values[:1]}).notes_ == ()
 
 
 def test_at_most_fifty_levels():
@@ -185,15 +187,70 @@ def test_identifiers():
     }
     encoder = fit(data)
     assert names(encoder) == ["x", "from seven", "PAID", "id"]
-    assert encoder.notes_ == (
+    assert encoder.notes_[0] == (
         "3 columns look like identifiers and were excluded (keep=['Unnamed: 0'], … keeps them): "
-        "'Unnamed: 0', 'row', 'user_id'",
+        "'Unnamed: 0', 'row', 'user_id'"
     )
+    assert encoder.notes_[1].startswith("column 'id' looks like an identifier whose values repeat")
     kept = fit(data, keep=["row", "user_id"])
     assert names(kept) == ["row", "user_id", "x", "from seven", "PAID", "id"]
     for name in ("ID", "Customer ID", "PassengerId", "orderID", "key", "No.", "id_code"):
         column = np.arange(n)[::-1] if name != "id_code" else [f"c{k}" for k in range(n)]
         assert names(fit({name: column, "x": data["x"]})) == ["x"]
+
+
+UNITS = np.repeat(np.arange(1, 41), 3)
+BLOCKS = [f"s{k:02d}" for k in np.random.default_rng(0).permutation(40) for _ in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        *((name, UNITS[::-1] % 37) for name in ("person_id", "id", "subjectID", "Patient", "uuid")),
+        ("subject", BLOCKS[::2] + BLOCKS[1::2]),  # in any order
+        ("code", BLOCKS),
+        ("unit", UNITS),
+        ("unit", UNITS - 1),
+    ],
+)
+def test_units_with_several_rows_are_noted_with_the_option_that_holds_them_out(name, values):
+    data = table(**{name: list(values), "x": [k % 7 for k in range(120)]})
+    [note] = [note for note in fit(data).notes_ if "groups=labels" in note]
+    assert note.startswith(f"column {name!r} ")
+    assert f"--group {name!r}" in worded(note, option)
+    for parameter in ("drop", "keep"):  # the column was considered
+        assert not any("groups" in note for note in fit(data, **{parameter: [name]}).notes_)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("year", np.repeat(np.arange(2000, 2040), 3)),
+        ("month", np.repeat(np.arange(1, 13), 10)),
+        ("mnth", np.repeat([f"m{k:02d}" for k in range(12)], 10)),
+        ("day_of_year", UNITS),
+        ("age", np.repeat(np.arange(0, 40), 3)),
+        ("years", UNITS),
+        ("size", np.sort(np.random.default_rng(0).poisson(5, 120))),
+        ("dose", np.repeat(np.arange(6), 20)),
+        ("treatment", np.repeat(["a", "b", "c", "d"], 30)),
+        ("town", BLOCKS[::2] + BLOCKS[1::2]),
+        ("length", UNITS + 0.5),
+        ("group_id", [k % 4 for k in range(120)]),
+        ("day", np.repeat([f"2024-01-{k:02d}" for k in range(1, 31)], 4)),
+    ],
+)
+def test_ordinary_sorted_columns_are_not_taken_for_units(name, values):
+    data = table(**{name: list(values), "x": [k % 7 for k in range(120)]})
+    assert not any("groups" in note for note in fit(data).notes_)
+
+
+def test_several_units_are_noted_once():
+    data = table(a_id=list(UNITS), b_id=list(UNITS[::-1]), x=[k % 7 for k in range(120)])
+    [note] = fit(data).notes_
+    assert note.startswith("2 columns look like identifiers whose values repeat")
+    assert note.endswith("use groups=labels to hold these rows out together: 'a_id', 'b_id'")
+    assert "use --group COLUMN to hold" in worded(note, option)
 
 
 def test_columns_of_numbers_but_for_a_few_values():

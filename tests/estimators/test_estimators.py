@@ -1013,3 +1013,21 @@ def test_callbacks_are_torn_down_after_an_error(data):
     assert counter.open == 0
     with pytest.raises(TypeError, match="FitCallback protocol"):
         model.set_callbacks("progress")
+
+
+# ----- Targets that are computed from the features -----
+
+
+@pytest.mark.parametrize("loss", ["lad", "squared", "huber", "quantile"])
+@pytest.mark.parametrize(("noise", "noted"), [(0.0, True), (0.03, False)])
+def test_a_target_computed_from_the_features_is_noted_with_their_names(loss, noise, noted):
+    rng = np.random.default_rng(0)
+    counts = rng.poisson((50, 200, 9), (300, 3)).astype(float)
+    X = pd.DataFrame(counts, columns=["casual", "registered", "wind"])
+    y = X["casual"] + X["registered"]
+    y += noise * y.std() * rng.standard_normal(300)
+    model = sp.PathRegressor(loss=loss, n_alphas=8, random_state=0).fit(X, y)
+    assert not model.warnings_
+    text = " ".join(str(model.summary()).split())
+    assert ("check whether columns such as 'registered', 'casual'" in text) == noted
+    assert ("predict the target almost exactly" in text) == noted

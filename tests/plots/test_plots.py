@@ -432,7 +432,7 @@ def test_ranking_with_one_far_behind_or_alone():
     ax = plots.plot_ranking([*RANKING, far])
     assert ax.get_xlim()[1] < 3
     assert ax.lines[-1].get_marker() == ">"
-    assert texts_of(ax)[3] == "+1e+06 ± 2e+04"
+    assert texts_of(ax)[3] == "+1,000,000 ± 20,000"
     assert not plots.plot_ranking(RANKING[:1]).texts
     with pytest.raises(ValueError, match="nothing to rank"):
         plots.plot_ranking([])

@@ -190,7 +190,6 @@ def test_rows_that_are_alike_to_some_degree(p, cosine, copies, fit_intercept):
     else:
         assert cosines_by_hand(X)[60:].max() < 0.3
         assert found.value == copies
-        assert "above 0.50" in found.message
 
 
 @pytest.mark.parametrize("own_effect", [0.05, 0.2, 0.4])
@@ -267,7 +266,6 @@ def test_the_likeness_of_neighbours_by_hand(n, fit_intercept):
     by_chance = 4 / math.sqrt(len(likeness) * evidence.dimension)
     assert found.threshold == pytest.approx(max(0.2, by_chance), rel=1e-12)
     assert (found.threshold > 0.2) == (n < 200)
-    assert f"mean cosine is {np.mean(likeness) - np.mean(anyone):.2f}" in found.message
 
 
 def test_few_rows_say_nothing_of_their_order():
@@ -331,9 +329,6 @@ def test_the_agreement_of_neighbours_by_hand(method, n):
     residuals = path.y - risk.corrected[risk.best_iter]
     found = check(risk, "serial residuals")
     assert found.value == pytest.approx(agreement_by_hand(residuals), rel=1e-12)
-    count = n - 1 if n % 2 == 0 else n - 3  # pairs with a sign
-    same = (1 + found.value / math.sqrt(count)) / 2
-    assert f"same sign in {same:.0%}" in found.message
 
 
 # ----- The problem's shape and the algorithm -----

@@ -87,7 +87,7 @@ class Page(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag, attrs):
-        self.tags[tag] += 1
+        self.tags[tag] += tag != "wbr"  # between the parts of a name
         self.attributes.update(name for name, _ in attrs)
         self._raw = tag in ("script", "style")
 

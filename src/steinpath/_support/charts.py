@@ -14,7 +14,7 @@ import numpy as np
 
 from steinpath._support.arrays import to_numpy
 from steinpath._support.docstrings import describes
-from steinpath._support.printing import text
+from steinpath._support.printing import number, text
 
 # The colour-blind-safe palette of Okabe and Ito (2008).
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#777777"
@@ -84,7 +84,7 @@ def line_chart(
     kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), _MOST_POINTS)).astype(int))
     if marked is not None:
         kept = np.union1d(kept, [marked % len(x)])
-    parts = [_frame(x_label, [(to_x(positions[k]), f"{x[k]:.3g}") for k in (0, -1)], to_y)]
+    parts = [_frame(x_label, [(to_x(positions[k]), number(x[k], 3)) for k in (0, -1)], to_y)]
     if np.any(errors > 0):
         around = [_points(to_x(positions[kept]), to_y(each[kept])) for each in band]
         points = " ".join([around[0], *reversed(around[1].split(" "))])
@@ -121,7 +121,7 @@ def interval_chart(
     left, height = 150, _TOP + 16 * len(shown) + _BOTTOM
     low, high = min(float(lower[shown].min()), 0.0), max(float(upper[shown].max()), 0.0)
     to_x = _Scale(low, high, left, _WIDTH - _RIGHT)
-    ends = [(to_x(low), f"{low:.3g}"), (to_x(high), f"{high:.3g}")]
+    ends = [(to_x(low), number(low, 3)), (to_x(high), number(high, 3))]
     parts = [_frame(x_label, ends, None, left, height), _rule(to_x(0.0), height)]
     for row, k in enumerate(shown.tolist()):
         y = _TOP + 16 * row + 8
@@ -171,7 +171,7 @@ def _frame(
     parts.append(_label((left + right) / 2, height - 6, x_label, "middle", most=None))
     if to_y is not None:
         for at, value in ((bottom, to_y.low), (_TOP + 8, to_y.high)):
-            parts.append(_label(left - 5, at, f"{value:.3g}", "end"))
+            parts.append(_label(left - 5, at, number(value, 3), "end"))
     return "".join(parts)
 
 

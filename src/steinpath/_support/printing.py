@@ -55,21 +55,25 @@ def fragment(
     )
 
 
-def with_error(
-    value: float, stderr: float, *, signed: bool = False, exponent_from: float = 1e8
-) -> str:
+def number(value: float, digits: int = 4, sign: str = "") -> str:
+    """Format a number: "0.0025", "57.1", "17,600"; with an exponent below 1e-4 and from 1e7 on."""
+    whole = 10.0 ** (digits - 1) <= abs(value) < 1e7
+    return f"{value:{sign},.0f}" if whole else f"{value:{sign}.{digits}g}"
+
+
+def with_error(value: float, stderr: float, *, signed: bool = False) -> str:
     """Format a number with its standard error, if that is finite, to two digits: "44.0 ± 1.6"."""
     sign = "+" if signed else ""
-    number = to_digits_of(value, stderr, sign=sign, exponent_from=exponent_from)
+    estimate = to_digits_of(value, stderr, sign=sign)
     if not math.isfinite(stderr):
-        return number
-    return f"{number} ± {to_digits_of(stderr, stderr, exponent_from=exponent_from)}"
+        return estimate
+    return f"{estimate} ± {to_digits_of(stderr, stderr)}"
 
 
-def to_digits_of(value: float, stderr: float, *, sign: str = "", exponent_from: float = 1e8) -> str:
+def to_digits_of(value: float, stderr: float, *, sign: str = "") -> str:
     """Format a number to the precision of a standard error, or to four digits without one."""
-    if not 1e-7 <= stderr < exponent_from:
-        return f"{value:{sign}.4g}"
+    if not 1e-7 <= stderr < 1e8:
+        return number(value, sign=sign)
     places = places_of(stderr)
     return f"{round(value, places):{sign},.{max(places, 0)}f}"
 

@@ -19,7 +19,7 @@ from steinpath._support.arrays import to_numpy
 from steinpath._support.cells import texts
 from steinpath._support.progress import begin
 from steinpath.app import FDR, LEVEL, MOST_FEATURES
-from steinpath.estimators._base import PathEstimator
+from steinpath.estimators._base import PathEstimator, about_exact_fit
 from steinpath.estimators._encoder import TableEncoder
 from steinpath.inference._coefficient_intervals import CoefficientIntervals
 from steinpath.inference._scores import enough_rows
@@ -113,6 +113,11 @@ class Fitted:
         if isinstance(self.model, Pipeline) and names is None:
             names = self.model[:-1].get_feature_names_out()
         return [f"x{j}" for j in range(self.shape[1])] if names is None else [*map(str, names)]
+
+    @property
+    def notes(self) -> list[str]:
+        """Remarks that are no reason to doubt the estimate."""
+        return about_exact_fit(self.main, self.feature_names)
 
     @property
     def main_label(self) -> str:

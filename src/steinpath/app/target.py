@@ -25,9 +25,9 @@ from steinpath.app.tables import FileTable
 from steinpath.estimators._columns import ColumnSummary, describe, remark_signs
 
 _NUMBERS, _CLASSES = TASKS
-# More classes than this are labels of single rows rather than classes; rows that each class needs,
-# since a held-out row is predicted from the others; distinct whole numbers that may be classes.
-_MOST_CLASSES, _FEWEST, _FEW_NUMBERS = 20, 2, 5
+# Rows that each class needs, also on average, since a held-out row is predicted from the others;
+# distinct whole numbers that may be classes.
+_FEWEST, _FEW_NUMBERS = 2, 20
 # Blocks of later rows that are predicted from earlier rows; fewest blocks, and fewest earlier rows.
 _TIME_BLOCKS, _FEWEST_BLOCKS, _FEWEST_EARLIER = 5, 2, 2
 
@@ -142,13 +142,13 @@ def _task(table: FileTable, name: str, read: ReadColumn, task: str | None) -> st
 
 
 def _classes(name: str, read: ReadColumn) -> np.ndarray:
-    """Return the class of each row, as numbers if all are; refuse too many and rare classes."""
+    """Return the class of each row, as numbers if all are; refuse labels of single rows."""
     numeric, values = read.kind == "f", texts(read.values)
     counts = Counter(values[~read.gaps].tolist())
-    if len(counts) > _MOST_CLASSES:
-        said = f"the target {{name!r}} has {len(counts)} distinct values, but at most "
-        said += f"{_MOST_CLASSES} classes are supported: merge rare classes or, for regression, "
-        said += "use {remedy}" if numeric else "correct {other}"
+    if _FEW_NUMBERS < len(counts) > counts.total() / _FEWEST:
+        said = f"the target {{name!r}} has {len(counts)} distinct values in {counts.total()} rows, "
+        said += f"but every class needs at least {_FEWEST} rows: merge rare classes or, for "
+        said += "regression, use {remedy}" if numeric else "regression, correct {other}"
         other, remedy = read.placed(read.first_other("number")), Remedy("task", _NUMBERS)
         raise DataError(Message(said, name=name, other=other, remedy=remedy))
     if rare := [label for label, count in counts.items() if count < _FEWEST]:

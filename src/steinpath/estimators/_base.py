@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from steinpath._support.arrays import Array, beside, cast, is_foreign, namespace, to_numpy
 from steinpath._support.cells import library_of
 from steinpath._support.messages import Message, Remedy, prefixed, with_closest
-from steinpath._support.printing import Summary, with_error
+from steinpath._support.printing import Summary, number, with_error
 from steinpath._support.progress import printing, tell
 from steinpath._support.validation import (
     Captured,
@@ -81,10 +81,13 @@ from steinpath.tuning._tuning import Tuning
 _ALPHAS, _ROOM, _FEWEST_ALPHAS = 20, 1_000_000, 5
 # Numbers of iterations after which a run on a cluster without a risk estimate may have converged.
 _LENGTHS = [100, 200, 400, 800, 1600]
+# Error relative to that of a constant, below which a fit is remarked on. The penalty and early
+# stopping leave an error of about a thousandth where features determine the target.
+_EXACT = 5e-3
 # Attributes of fits that hold the training data: pickled and copied models do not have them.
 _WITH_ROWS = ("_search", "_tuning", "_path", "_groups", "_warm")
 # Private attributes of fits.
-_PRIVATE = ("_frame_library", "_dependence", *_WITH_ROWS)
+_PRIVATE = ("_frame_library", "_dependence", "_relative_error", *_WITH_ROWS)
 # Parameters that the runs do not depend on: with others, a warm start continues the same runs.
 _AFTER_RUNS = (
     *("n_iter", "select", "test_loss", "method", "row_scale", "audit", "cv", "rule", "tol"),
@@ -636,7 +639,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         one, notes = fitted[0], ("No risk was estimated (method=None, or non-uniform weights).",)
         if hasattr(one, "best_risk_"):
             note = "Estimated risk adjusted for selection of alpha and iteration; ± one standard "
-            notes = (f"{note}error.", *getattr(self, "warnings_", ()))
+            notes = (f"{note}error.", *getattr(self, "warnings_", ()), *about_exact_fit(one))
         penalty = make_penalty(one._penalty(), 1.0)
         facts = [
             ("Loss", repr(one.loss_) if one is self else type(one.loss_).__name__),
@@ -653,8 +656,8 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         for k, model in enumerate(fitted):
             risk = "", ""
             if hasattr(model, "best_risk_"):
-                risk = f"{model.best_risk_:.4g}", f"{model.best_risk_stderr_:.2g}"
-            selected = f"{model.alpha_:.4g}", str(model.best_iter_)
+                risk = number(model.best_risk_), number(model.best_risk_stderr_, 2)
+            selected = number(model.alpha_), str(model.best_iter_)
             rows.append((self._label(k), *selected, *risk, str(model._nonzero())))
         head = "alpha", "iteration", "risk", "std err", "nonzero"
         return Summary(title, (*facts, *self._error_rate()), head, tuple(rows), notes)
@@ -663,14 +666,14 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         """Return the selected model and its errors."""
         k, count = getattr(self, "best_index_", 0), len(getattr(self, "alphas_", ()))
         facts = [
-            ("Selected alpha", f"{self.alpha_:.4g}" + f" ({k + 1} of {count})" * (count > 1)),
+            ("Selected alpha", number(self.alpha_) + f" ({k + 1} of {count})" * (count > 1)),
             ("Selected Iteration", f"{self.best_iter_} of {self.n_iter_}"),
         ]
         if hasattr(self, "best_risk_"):
             risk = with_error(self.best_risk_, self.best_risk_stderr_)
-            facts += [("Estimated Risk", risk), ("Training Error", f"{self.train_risk_:.4g}")]
+            facts += [("Estimated Risk", risk), ("Training Error", number(self.train_risk_))]
         if hasattr(self, "constant_risk_"):
-            facts.append(("Constant-Prediction Error", f"{self.constant_risk_:.4g}"))
+            facts.append(("Constant-Prediction Error", number(self.constant_risk_)))
         nonzero = f"{self._nonzero()} of {self.n_features_in_}"
         return [*facts, *self._error_rate(), ("Nonzero Coefficients", nonzero)]
 
@@ -705,6 +708,26 @@ def _is_fitted(name: str) -> bool:
 
 def _fitted(estimator: PathEstimator) -> dict[str, Any]:
     return {name: value for name, value in vars(estimator).items() if _is_fitted(name)}
+
+
+def about_exact_fit(estimator: Any, names: Sequence[str] | None = None) -> list[str]:
+    """Return a note if features predict the target of a regression almost exactly.
+
+    The error is the mean absolute error of held-out rows relative to that of their median, whatever
+    the loss, so that it is in comparable units.
+    """
+    share = getattr(estimator, "_relative_error", 1.0)
+    if not share < _EXACT:
+        return []
+    names = getattr(estimator, "feature_names_in_", None) if names is None else names
+    sizes = np.abs(to_numpy(estimator.coef_).ravel() * to_numpy(estimator.scale_))
+    largest = [j for j in np.argsort(-sizes, kind="stable")[:3].tolist() if sizes[j]]
+    listed = ", ".join(f"{f'x{j}' if names is None else str(names[j])!r:.60}" for j in largest)
+    percent = f"{share:.2%}" if share >= 1e-4 else "less than 0.01%"
+    return [
+        f"the features predict the target almost exactly (their error is {percent} of that of a "
+        f"constant prediction); check whether columns such as {listed} are computed from the target"
+    ]
 
 
 def _still_decreasing(tuning: Tuning) -> Message:

@@ -33,6 +33,18 @@ _AROUND_NUMBER = re.compile(r"[^\w.,-]{0,3}[+-]?\d[\d.,]*\D{0,10}")
 # Names of identifiers; and of a first column without a name, here and in pandas.
 _IDENTIFIER = re.compile(r"(?i:id|.*[_ -]id|id[_ -].*|index|key|uuid|no\.)|.*[a-z]I[dD]")
 _UNNAMED = ("column 1", "Unnamed: 0")
+# Names of units that may have several rows each, and of times, which may be sorted.
+_UNIT = re.compile(
+    r"(?i:id|.*[_ -]id|id[_ -].*|uuid|(subject|patient|person|participant)s?[^a-z]*)|.*[a-z]I[dD]"
+)
+_TIME = re.compile(
+    r"(?i:.*(year|mo?nth|week|day|hour|date|time|period|quarter|season).*|(.*[_ ])?ages?([_ ].*)?)"
+)
+# Distinct values that a unit has at least, by its name, as a number and as text: there are more
+# units than months.
+_UNITS, _UNITS_IN_ORDER, _UNITS_IN_BLOCKS = 5, 10, 13
+#: Remarks about values that repeat.
+ABOUT_UNITS = ("blocks of rows", "repeated identifier")
 # What is said of one column, after its name, and of several. Keys say in short why one is dropped.
 _SENTENCES = {
     "no values": ("has no values and was dropped", "have no values and were dropped"),
@@ -77,6 +89,21 @@ _SENTENCES = {
         "treated as {level}",
         "have values that were rare in the fit or not in it",
     ),
+    "repeated identifier": (
+        "looks like an identifier whose values repeat; if rows with the same value belong to one "
+        "person or unit, the error on new ones is larger than estimated: use {one} to hold these "
+        "rows out together",
+        "look like identifiers whose values repeat; if rows with the same value belong to one "
+        "person or unit, the error on new ones is larger than estimated: use {any} to hold these "
+        "rows out together",
+    ),
+    "blocks of rows": (
+        "has the same value in blocks of rows ({count} blocks of {size} rows on average); if a "
+        "block is one person or unit, the error on new ones is larger than estimated: use {one} to "
+        "hold out whole blocks",
+        "have the same value in blocks of rows; if a block is one person or unit, the error on new "
+        "ones is larger than estimated: use {any} to hold out whole blocks",
+    ),
     "merged levels": (
         "has {count} levels: {kept} have a feature, and the rest, which are rarer, are merged as "
         "{level}",
@@ -103,8 +130,8 @@ class ColumnFit(NamedTuple):
     """How a column becomes features, or why it is dropped, and what is said of it.
 
     rows, first_gap: number of rows, and the first without a value; doubt: a remark about values
-    that may be misjudged; spoilt: a few texts that keep it from being a column of numbers; merged:
-    a remark about rare levels of many.
+    that may be misjudged; spoilt: a few texts that keep it from being a column of numbers; remarks:
+    about rare levels of many, and values that repeat like those of an identifier.
     """
 
     column: Column | Remark
@@ -114,7 +141,7 @@ class ColumnFit(NamedTuple):
     negative: str = ""
     doubt: Remark | None = None
     spoilt: frozenset[str] = frozenset()
-    merged: Remark | None = None
+    remarks: tuple[Remark, ...] = ()
 
 
 def comparable(sign: str, other: str) -> bool:
@@ -254,11 +281,13 @@ def fit_column(
     about = ("dropped", column.key) if isinstance(column, Remark) else (column.kind, describe(read))
     count = 0 if isinstance(column, Remark) else len(column.features)
     summary = ColumnSummary(name, *about, missing, count)
-    merged = None
+    remarks = []
     if isinstance(column, Column) and OTHER in column.levels and len(read.levels) > _MOST_LEVELS:
-        kept = len(column.levels) - 1
-        merged = remark(name, "merged levels", count=len(read.levels), kept=kept, level=repr(OTHER))
-    about_values = read.negative, doubt, spoilt, merged
+        about_levels: Any = {"count": len(read.levels), "kept": len(column.levels) - 1}
+        remarks = [remark(name, "merged levels", **about_levels, level=repr(OTHER))]
+    if not keep and about[1] not in ("no values", "constant", "identifier"):
+        remarks += _units(name, read)
+    about_values = read.negative, doubt, spoilt, tuple(remarks)
     return ColumnFit(column, summary, len(gaps), int(gaps.argmax()), *about_values)
 
 
@@ -281,6 +310,28 @@ def _is_identifier(name: str, read: ReadColumn, first: bool, rows: np.ndarray | 
         return True
     rows = np.arange(len(read.data)) if rows is None else np.asarray(rows)
     return any(np.array_equal(read.data, rows + start) for start in (0, 1))
+
+
+def _units(name: str, read: ReadColumn) -> list[Remark]:
+    """Return a remark if values repeat like identifiers of persons or other units do."""
+    values = read.present
+    if read.kind == "M" or (read.kind == "f" and np.any(values % 1)):
+        return []
+    use = {"one": Remedy("groups", name), "any": Remedy("groups")}
+    if _UNIT.fullmatch(name) and _UNITS <= len(np.unique(values)) < len(values):
+        return [remark(name, "repeated identifier", **use)]
+    starts = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
+    runs = np.diff(np.append(starts, len(values)))
+    if read.gaps.any() or 2 * len(runs) > len(values) or _TIME.fullmatch(name):
+        return []
+    if read.kind == "O":
+        in_blocks = _UNITS_IN_BLOCKS <= len(runs) == len(read.labels)
+    else:  # units have similar numbers of rows, unlike ordinary values that are sorted
+        in_order = values[0] in (0, 1) and values[-1] - values[0] == len(runs) - 1
+        in_order = in_order and bool(np.all(values[1:] >= values[:-1]))
+        in_blocks = in_order and len(runs) >= _UNITS_IN_ORDER and runs.max() <= 2 * runs.mean()
+    about = {"count": len(runs), "size": short(float(f"{runs.mean():.2g}"))}
+    return [remark(name, "blocks of rows", **about, **use)] if in_blocks else []
 
 
 def _fit_levels(

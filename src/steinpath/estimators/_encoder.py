@@ -114,6 +114,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     na: Sequence[str] = ()
     date_format: str | None = None
 
+    #: Kinds of remarks that notes leave out, because it is known how rows depend on each other.
+    unsaid = tuple[str, ...]()
+
     def fit(self, X: Any, y: Any = None) -> TableEncoder:
         """Learn how columns become features.
 
@@ -263,7 +266,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         negative = [(fit.summary.name, fit.negative) for fit in fits if fit.negative]
         notes = [Message(said, name=name, value=value) for name, value in negative]
         notes += as_notes(columns.doubts(fits)) + as_notes(dropped)
-        notes += as_notes(fit.merged for fit in fits if fit.merged is not None)
+        remarks = (remark for fit in fits for remark in fit.remarks)
+        notes += as_notes(remark for remark in remarks if remark.key not in self.unsaid)
         if not used:
             raise DataError(joined("; ", ["there is no column to predict from", *notes]))
         if gaps := [fit for fit in fits if fit.summary.features and fit.summary.missing]:

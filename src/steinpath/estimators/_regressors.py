@@ -42,7 +42,9 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
         centre = None if rows.centre is None else to_numpy(rows.centre)
         self.intervals_ = tuning.intervals.rescaled(to_numpy(rows.scale), centre)
         y = to_numpy(rows.y).astype(float)[chosen.rows]
-        self.median_error_ = float(np.median(np.abs(y - chosen.predictions)))
+        errors, spread = np.abs(y - chosen.predictions), np.abs(y - np.median(y)).mean()
+        self.median_error_ = float(np.median(errors))
+        self._relative_error = float(errors.mean() / spread) if spread else 1.0
         if isinstance(criterion, Criterion):  # not a function of the user
             self.constant_risk_ = criterion.of_best_constant(y)
         self.left_out_prediction_ = like(rows.left_out(chosen), rows.y)

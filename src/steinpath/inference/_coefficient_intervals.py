@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from steinpath._support.charts import interval_chart, on_axes
-from steinpath._support.printing import Summary, fragment
+from steinpath._support.printing import Summary, fragment, number
 from steinpath._support.tabular import Tabular
 from steinpath._support.validation import check_count, check_number
 from steinpath.risk._evidence import Diagnostic
@@ -174,7 +174,7 @@ class CoefficientIntervals(Tabular):
         rows = tuple(
             (name, f"{b:.4f}", f"{se:.3f}", f"{p:.3f}", f"{low:.3f}", f"{high:.3f}")
             if 1e-2 <= max(abs(b), se) < 1e5
-            else (name, f"{b:.3g}", f"{se:.3g}", f"{p:.3f}", f"{low:.3g}", f"{high:.3g}")
+            else (name, number(b, 3), number(se, 3), f"{p:.3f}", number(low, 3), number(high, 3))
             for name, b, se, p, low, high in zip(self._labels(), *columns, strict=True)
         )
         note = (

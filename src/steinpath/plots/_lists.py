@@ -85,7 +85,7 @@ def plot_ranking(rows: Sequence[Any], ax: Axes | None = None) -> Axes:
             axes.plot(min(risk, high), place, marker, color=colour, clip_on=False)
             if len(rows) > 1:
                 behind = rows[place].behind, rows[place].behind_stderr
-                difference = with_error(*behind, signed=True, exponent_from=1e4)
+                difference = with_error(*behind, signed=True)
                 text = difference if any(behind) else "best"
                 axes.annotate(text, (1, place), **_AT_RIGHT)
         if len(rows) > 1:

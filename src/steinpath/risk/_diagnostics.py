@@ -56,7 +56,7 @@ def zero_coefficients(evidence: Evidence) -> Diagnostic | None:
             f"{largest / root:.3g}), so nothing was fitted; use a smaller one, or alpha='auto'"
         )
     # the largest penalty of a grid exceeds lam_max by a rounding margin
-    return Diagnostic("zero coefficients", relative, 1.001, message)
+    return Diagnostic("zero coefficients", relative, 1.001, message, unit="times lam_max")
 
 
 def aspect_ratio(evidence: Evidence) -> Diagnostic | None:
@@ -69,7 +69,7 @@ def aspect_ratio(evidence: Evidence) -> Diagnostic | None:
         f"X has {ratio:.1f} times as many columns as rows, so most of the estimate is "
         f"correction and may be biased; {evidence.advice}"
     )
-    return Diagnostic("columns per row", ratio, 10.0, message)
+    return Diagnostic("columns per row", ratio, 10.0, message, unit="columns per row")
 
 
 def step_sizes(evidence: Evidence) -> Diagnostic | None:
@@ -82,7 +82,7 @@ def step_sizes(evidence: Evidence) -> Diagnostic | None:
         f"{formula} = {value:.3g} exceeds its limit {limit:g}: the algorithm may diverge, and "
         "the correction becomes unstable before that; leave the step sizes at None"
     )
-    return Diagnostic("step sizes", value / limit, 1 + 1e-6, message)
+    return Diagnostic("step sizes", value / limit, 1 + 1e-6, message, unit="times the limit")
 
 
 def projection_boundary(evidence: Evidence) -> Diagnostic | None:
@@ -118,7 +118,7 @@ def projection_boundary(evidence: Evidence) -> Diagnostic | None:
         "because the fit is nearly perfect; use a larger penalty, fewer iterations, or "
         "method='loo'"
     )
-    return Diagnostic("projection boundary", share, 0.1, message)
+    return Diagnostic("projection boundary", share, 0.1, message, unit="%")
 
 
 # ------------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ def correction_size(evidence: Evidence) -> Diagnostic | None:
         f"error is {train:.3g}), so errors of the correction carry over to the estimate almost "
         f"in full; {evidence.advice}"
     )
-    return Diagnostic("correction size", share, 0.8, message)
+    return Diagnostic("correction size", share, 0.8, message, unit="%")
 
 
 def movement(evidence: Evidence) -> Diagnostic | None:
@@ -179,7 +179,8 @@ def movement(evidence: Evidence) -> Diagnostic | None:
         f"their risks differ by at most {allowed[other]:.2g}: the correction is noisy there, and "
         f"the selected minimum may be an artefact; {evidence.advice}"
     )
-    return Diagnostic("movement", float(excess[other]) / scale if scale > 0 else 0.0, 1.0, message)
+    value = float(excess[other]) / scale if scale > 0 else 0.0
+    return Diagnostic("movement", value, 1.0, message, unit="standard errors")
 
 
 def late_iterates(evidence: Evidence) -> Diagnostic | None:
@@ -194,7 +195,8 @@ def late_iterates(evidence: Evidence) -> Diagnostic | None:
     )
     # a given selection matters, not what comes after it
     seen = start is not None and (evidence.whole or start < evidence.near.stop)
-    return Diagnostic("late iterates", (last + 1 - (start or 0)) / (last + 1) * seen, 0.0, message)
+    share = (last + 1 - (start or 0)) / (last + 1) * seen
+    return Diagnostic("late iterates", share, 0.0, message, unit="%")
 
 
 def monte_carlo_error(evidence: Evidence) -> Diagnostic | None:
@@ -209,7 +211,7 @@ def monte_carlo_error(evidence: Evidence) -> Diagnostic | None:
         f"the Monte Carlo error of {risk.n_probes} random probes is {size} compared with the "
         f"sampling error ({stderr:.2g}); use n_probes={max(4 * risk.n_probes, 64)}"
     )
-    return Diagnostic("Monte Carlo error", noise / stderr, 0.5, message)
+    return Diagnostic("Monte Carlo error", noise / stderr, 0.5, message, unit="standard errors")
 
 
 def audited_difference(evidence: Evidence) -> Diagnostic | None:
@@ -231,7 +233,7 @@ def audited_difference(evidence: Evidence) -> Diagnostic | None:
         "penalties may have been compared without this correction; use method='loo' or "
         "method='folds'"
     )
-    return Diagnostic("audit", size, 3.5, message)
+    return Diagnostic("audit", size, 3.5, message, unit="standard errors")
 
 
 #: All checks, in the order in which they are reported.

@@ -11,6 +11,7 @@ import numpy as np
 
 from steinpath._support.arrays import Array, root_mean_square, to_numpy
 from steinpath._support.caching import cached_property
+from steinpath._support.printing import number
 from steinpath.design._base import Design
 from steinpath.design._transformed import InterceptDesign
 
@@ -39,6 +40,9 @@ class Diagnostic:
         Warning with the consequence and a remedy, which applies only if the check warns.
     meaning : str
         What the check looks for, independent of its result.
+    unit : str
+        Unit of the value, such as "standard errors"; "%" of a share, and "1/rows" of the inverse of
+        a number of rows.
     """
 
     name: str
@@ -46,11 +50,25 @@ class Diagnostic:
     threshold: float
     message: str
     meaning: str = ""
+    unit: str = ""
 
     @property
     def warns(self) -> bool:
         """Whether the value exceeds the threshold."""
         return self.value > self.threshold
+
+    @property
+    def shown(self) -> tuple[str, str]:
+        """The value and the threshold in words, such as "400 rows" and "at least 30"."""
+        if self.unit.startswith("1/") and self.value > 0:
+            counts = number(1 / self.value), number(1 / self.threshold)
+            return f"{counts[0]} {self.unit[2:]}", f"at least {counts[1]}"
+        if self.unit == "%":
+            return f"{self.value:.0%}", f"at most {self.threshold:.0%}"
+        shown = [
+            number(each, 3) if math.isfinite(each) else "–" for each in (self.value, self.threshold)
+        ]
+        return f"{shown[0]} {self.unit}".strip().replace("-", "−"), f"at most {shown[1]}"
 
 
 class Evidence:

@@ -11,7 +11,7 @@ import numpy as np
 from steinpath._support.arrays import Array, first_minimum, like, to_numpy
 from steinpath._support.caching import cached_property
 from steinpath._support.charts import line_chart, on_axes
-from steinpath._support.printing import Summary, fragment, with_error
+from steinpath._support.printing import Summary, fragment, number, with_error
 from steinpath._support.tabular import Tabular
 from steinpath._support.validation import check_count
 from steinpath.engine._path import Path
@@ -261,7 +261,7 @@ class Risk(Tabular):
             adjusts for it.
         """
         details: Facts = (
-            ("Risk at Last Iteration", f"{float(self.values[-1]):.4g}"),
+            ("Risk at Last Iteration", number(float(self.values[-1]))),
             ("Method", self.method),
             ("Audited Rows", str(0 if self.audit is None else len(self.audit.rows))),
         )
@@ -274,7 +274,7 @@ class Risk(Tabular):
     def _facts_at(self, t: int, value: str, selected: Facts = (), details: Facts = ()) -> Facts:
         """Return the key figures of a summary, with this value of the risk at iteration t."""
         path, coef = self.path, to_numpy(self.path.coef[t, :])
-        constant = ("Constant-Prediction Error", f"{float(self.train[0]):.4g}")
+        constant = ("Constant-Prediction Error", number(float(self.train[0])))
         return (
             ("Loss", repr(path.loss)),
             ("Penalty", repr(path.penalty)),
@@ -286,7 +286,7 @@ class Risk(Tabular):
             ("Selected Iteration", f"{t} of {path.n_iter}"),
             ("Scoring Loss", self.test_loss),
             ("Estimated Risk", value),
-            ("Training Error", f"{float(self.train[t]):.4g}"),
+            ("Training Error", number(float(self.train[t]))),
             *details,
             *([constant] if path.fit_intercept and not self.centered else []),
             ("Nonzero Coefficients", f"{np.count_nonzero(coef)} of {len(coef)}"),
@@ -305,7 +305,7 @@ class Risk(Tabular):
             ("Method", self.method + (", audited" if self.audit is not None else "")),
             ("Best iteration", f"{best} of {path.n_iter}"),
             ("Estimated risk", self._at_best()),
-            ("Training error", f"{float(self.train[best]):.4g}"),
+            ("Training error", number(float(self.train[best]))),
         ]
         # diagnostics are expensive for rows elsewhere: they are shown once they are known
         notes = self.warnings if "diagnostics" in self.__dict__ else ()

@@ -47,7 +47,7 @@ def near_duplicates(evidence: Evidence) -> Diagnostic | None:
     other = max(evidence.dimension - 1, 1e-3)
     limit = max(0.5, math.sqrt(betainccinv(0.5, other / 2, 1e-3 / cosines.size)))
     share = value = float(np.mean(cosines.max(axis=1) > limit))
-    agree, effect = False, math.inf
+    agree, effect, weight = False, math.inf, math.inf
     if share > _FEW_DUPLICATES:
         shuffled = evidence.shuffled_cosines
         expected = np.zeros((1, 1)) if shuffled is None else shuffled
@@ -68,14 +68,14 @@ def near_duplicates(evidence: Evidence) -> Diagnostic | None:
             value = max(value, np.mean(np.any(equal & (cosines > 1 - 1e-6), axis=1)))
         value = float(max(value, 0.0))
     message = Message(
-        f"{share:.0%} of the rows of X have a near-duplicate (cosine above "
-        f"{limit:.{2 if limit < 0.99 else 4}f}), more than independent rows would"
+        f"{share:.0%} of the rows of X have a near-duplicate, more than independent rows would"
         f"{', and their residuals agree' if agree else ''}: if these are repeated measurements "
-        f"of the same units, the error on new units is larger than estimated{_by(effect)}; "
+        "of the same units, the error on new units is larger than estimated"
+        f"{_by(effect) if weight <= 1 else ''}; "
         f"{_LEAVE_OUT_GROUPS}",
         groups=Remedy("groups"),
     )
-    return Diagnostic("near-duplicate rows", value, _FEW_DUPLICATES, message)
+    return Diagnostic("near-duplicate rows", value, _FEW_DUPLICATES, message, unit="%")
 
 
 def _close(cosines: np.ndarray, limit: float, apart: bool) -> np.ndarray:
@@ -95,7 +95,7 @@ def _close(cosines: np.ndarray, limit: float, apart: bool) -> np.ndarray:
 
 
 def _by(effect: float) -> str:
-    return f" (by about {effect:.0%})" if 0.005 <= effect < 1 else ""
+    return f" (by about {effect:.0%})" if 0.01 <= effect < 1 else ""
 
 
 def _agreement(products: np.ndarray) -> tuple[float, int]:
@@ -131,14 +131,12 @@ def serial_rows(evidence: Evidence) -> Diagnostic | None:
         unsorted = (X[:, [not _is_sorted(x) for x in X.T]] for X in columns)
         harmless = _local_likeness(unsorted) <= _AGREE_IN_ORDER
     message = Message(
-        f"consecutive rows of X are similar (their mean cosine is {likeness:.2f} above that of "
-        "any two rows): if the rows are a time series, the error on later rows is larger than "
-        f"estimated; {_LEAVE_OUT_LATER}",
+        "consecutive rows of X are more similar than any two rows: if the rows are a time series, "
+        f"the error on later rows is larger than estimated; {_LEAVE_OUT_LATER}",
         cv=Remedy("cv"),
     )
-    return Diagnostic(
-        "serial rows", min(likeness, threshold) if harmless else likeness, threshold, message
-    )
+    value = min(likeness, threshold) if harmless else likeness
+    return Diagnostic("serial rows", value, threshold, message, unit="mean cosine")
 
 
 def serial_residuals(evidence: Evidence) -> Diagnostic | None:
@@ -157,7 +155,7 @@ def serial_residuals(evidence: Evidence) -> Diagnostic | None:
     agreement, count = _agreement(evidence.signs[first] * evidence.signs[second])
     if count < _PAIRS:
         return None
-    value, share = agreement, (1 + agreement / math.sqrt(count)) / 2
+    value = agreement
     if agreement > _AGREE_IN_ORDER:
         response = to_numpy(evidence.path.response).astype(float)
         key = _sorted_by(evidence, response)
@@ -167,14 +165,14 @@ def serial_residuals(evidence: Evidence) -> Diagnostic | None:
         if key is not None and min(local) <= _AGREE_IN_ORDER:
             value = _AGREE_IN_ORDER
     message = Message(
-        f"residuals of neighbouring rows have the same sign in {share:.0%} of all pairs: if "
-        "the order of the rows is meaningful (time, batches), the rows are not independent, "
-        "and the estimate or its standard error is too small; for batches, "
+        "residuals of neighbouring rows have the same sign more often than by chance: if the order "
+        "of the rows is meaningful (time, batches), the rows are not independent, and the estimate "
+        "or its standard error is too small; for batches, "
         f"{_LEAVE_OUT_GROUPS}; for a time series, {_LEAVE_OUT_LATER}",
         groups=Remedy("groups"),
         cv=Remedy("cv"),
     )
-    return Diagnostic("serial residuals", value, _AGREE_IN_ORDER, message)
+    return Diagnostic("serial residuals", value, _AGREE_IN_ORDER, message, unit="standard errors")
 
 
 def _sorted_by(evidence: Evidence, response: np.ndarray) -> str | None:
@@ -264,7 +262,7 @@ def row_norms(evidence: Evidence) -> Diagnostic | None:
         f"variance of the squared norms is {spread:.2g}, against {natural:.2g} for Gaussian rows): "
         f"{advice}"
     )
-    return Diagnostic("row norms", value, threshold, message)
+    return Diagnostic("row norms", value, threshold, message, unit="relative variance")
 
 
 def dominant_row(evidence: Evidence) -> Diagnostic | None:
@@ -283,7 +281,7 @@ def dominant_row(evidence: Evidence) -> Diagnostic | None:
         f"row {row} has {share:.0%} of the {what} deviations of y from the median and dominates "
         f"the estimate and its standard error; check this row{remedy}"
     )
-    return Diagnostic("dominant row", share, 0.5, message)
+    return Diagnostic("dominant row", share, 0.5, message, unit="%")
 
 
 def few_rows(evidence: Evidence) -> Diagnostic | None:
@@ -295,4 +293,4 @@ def few_rows(evidence: Evidence) -> Diagnostic | None:
         f"with {n} {what}, standard errors are unreliable and differences between models "
         f"are rough; collect more {what}"
     )
-    return Diagnostic("few rows", 1 / n, 1 / enough, message)
+    return Diagnostic("few rows", 1 / n, 1 / enough, message, unit=f"1/{what}")

@@ -12,7 +12,7 @@ import numpy as np
 from steinpath._support.arrays import Array, namespace, to_numpy
 from steinpath._support.caching import cached_property
 from steinpath._support.charts import line_chart, on_axes
-from steinpath._support.printing import Summary, fragment, with_error
+from steinpath._support.printing import Summary, fragment, number, with_error
 from steinpath._support.tabular import Tabular
 from steinpath._support.threads import one_thread_unless
 from steinpath._support.validation import check_count
@@ -362,7 +362,7 @@ class Tuning(Tabular):
             ("Selected", f"lam = {self.best_lam:.4g}, iteration {t} of {self.path.n_iter}"),
             ("Scoring loss", self._selected.test_loss),
             ("Estimated risk", self._adjusted()),
-            ("Training error", f"{float(self._selected.train[t]):.4g}"),
+            ("Training error", number(float(self._selected.train[t]))),
         ]
         columns = self.to_dict()
         lines = {"estimated risk": columns["risk"], "training error": columns["train"]}

@@ -232,3 +232,26 @@ def test_what_is_printed(files, tmp_path):
         "features used",
     ):
         assert part in said
+
+
+def test_serially_dependent_rows_are_warned_of_once(tmp_path):
+    rng = np.random.default_rng(0)
+    X = np.cumsum(rng.standard_normal((200, 3)), axis=0)
+    y = pd.qcut(X[:, 0] + np.cumsum(rng.standard_normal(200)) / 2, 3, labels=["a", "b", "c"])
+    table = pd.DataFrame(X, columns=["u", "v", "w"]).assign(y=y.astype(str))
+    table.to_csv(tmp_path / "d.csv", index=False)
+    command = ("fit", tmp_path / "d.csv", "--target", "y", "--out", tmp_path, "--no-plots")
+    said = call(*command, "--n-iter", "20", "--n-alphas", "3").stdout
+    assert said.count("residuals of neighbouring rows") == 1
+    assert said.count("consecutive rows of X") == 1
+
+
+def test_tables_of_many_classes_are_in_the_files_only(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.standard_normal(150), "y": [f"c{k % 25}" for k in range(150)]})
+    table.to_csv(tmp_path / "d.csv", index=False)
+    command = ("fit", tmp_path / "d.csv", "--target", "y", "--out", tmp_path, "--no-plots")
+    said = call(*command, "--n-iter", "5", "--n-alphas", "2").stdout
+    assert "The confusion matrix of the 25 classes is in report.html." in said
+    assert "→" not in said
+    assert len(sp.load_model(tmp_path / "model.json").classes_) == 25

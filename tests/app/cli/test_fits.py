@@ -1,5 +1,6 @@
 """`steinpath fit`, `tune`, `compare` and `predict` on good files."""
 
+import html
 import json
 import os
 import subprocess
@@ -232,3 +233,37 @@ def test_an_end_of_the_grid_that_matters_is_noted(tmp_path):
     assert f"{note}--alpha-ratio 0.09." in said
     # a grid that goes far enough ends with an alpha that is as good as the next
     assert "on the grid was selected" not in call(*command, *grid, 1e-6).stdout
+
+
+def test_a_target_computed_from_columns_is_noted_everywhere(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.poisson((50, 200, 9), (200, 3)), columns=["casual", "member", "wind"])
+    table.assign(bikers=table["casual"] + table["member"]).to_csv(tmp_path / "b.csv", index=False)
+    command = ("fit", tmp_path / "b.csv", "--target", "bikers", "--out", tmp_path, "--no-plots")
+    said = "check whether columns such as 'member', 'casual'"
+    assert said in " ".join(call(*command).stdout.split())
+    [note] = json.loads(call(*command, "--json").stdout)["notes"]
+    assert said in note
+    page = html.unescape((tmp_path / "report.html").read_text("utf-8"))
+    assert f"{note}</li>" in page
+
+
+def test_repeated_identifiers_are_noted_unless_they_are_the_group(tmp_path):
+    rng, person = np.random.default_rng(0), np.repeat(np.arange(30) + 100, 4)
+    table = pd.DataFrame({"person_id": person, "block": np.repeat(np.arange(1, 31), 4)})
+    table = table.assign(x=rng.standard_normal(120), site=rng.integers(0, 12, 120))
+    table["y"] = table["x"] + rng.standard_normal(120)
+    table.to_csv(tmp_path / "d.csv", index=False)
+    command = ("fit", tmp_path / "d.csv", "--target", "y", "--out", tmp_path, "--no-plots")
+
+    def notes(*options):
+        found = json.loads(call(*command, "--json", *QUICK, *options).stdout)["notes"]
+        return [note for note in found if "--group '" in note]
+
+    first, second = notes()
+    assert "column 'person_id' looks like an identifier" in first
+    assert "use --group 'person_id'" in first
+    assert "column 'block' has the same value in blocks of rows (30 blocks of 4 rows" in second
+    assert not notes("--group", "person_id")
+    assert notes("--group", "site") == [first]
+    assert not notes("--time", "x")

@@ -164,6 +164,7 @@ def test_few_rows_have_no_intervals_of_high_levels():
         (4.0, "it is 50% below that of a constant prediction (4.00)."),
         (2.1, "it is 4.8% below that of a constant prediction (2.10)."),
         (1.6, "it is 25% above that of a constant prediction (1.60)."),
+        (2.0001, "it is about the same as that of a constant prediction (2.00)."),
         (0.0, "compare it with that of a constant prediction (0.00)."),
     ],
 )

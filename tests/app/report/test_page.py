@@ -6,7 +6,6 @@ import re
 from html.parser import HTMLParser
 from importlib import resources
 from itertools import pairwise
-from types import SimpleNamespace
 
 import pytest
 
@@ -23,8 +22,8 @@ EVIL = "<script>alert(1)</script>"
 WORSE = "\"'><img onerror=alert(1)>&amp;</script><!--\u2028\u2029]]>"
 SECTIONS = ("risk", "residuals", "model", "trust", "reproduce")
 ORDER = (
-    "warnings", "figures", "risk", "predictions", "residuals", "model", "intervals",
-    "prediction-intervals", "ranking", "trust", "columns", "reproduce",
+    "warnings", "figures", "classes", "ranking", "model", "intervals", "predictions", "residuals",
+    "prediction-intervals", "risk", "surface-plot", "paths-plot", "trust", "columns", "reproduce",
 )  # fmt: skip
 NAMESPACE = "http://www.w3.org/2000/svg"
 
@@ -50,7 +49,7 @@ class Reader(HTMLParser):
             self.ids.append(named["id"])
         if named.get("http-equiv") == "Content-Security-Policy":
             self.policy = named["content"]
-        if tag != "meta":
+        if tag not in ("meta", "wbr"):
             self.open.append((tag, named.get("data-field") or named.get("id")))
 
     def handle_endtag(self, tag):
@@ -236,18 +235,28 @@ def test_warnings_come_first():
 
 
 def test_checks_say_what_they_mean_where_they_do():
-    rest = {"value": 1.0, "threshold": 2.0, "message": "loud words"}
     checks = (
-        SimpleNamespace(name="a", meaning="plain <words>", warns=False, **rest),
-        SimpleNamespace(name="b", meaning="other words", warns=True, **rest),
-        SimpleNamespace(name="c", meaning="", warns=False, **rest),
+        Diagnostic("few rows", 1 / 400, 1 / 30, "", unit="1/rows"),
+        Diagnostic("share", 0.014, 0.2, "", unit="%"),
+        Diagnostic("a", 1.0, 2.0, "loud words", "plain <words>"),
+        Diagnostic("b", 3.0, 2.0, "loud words", "other words"),
+        Diagnostic("c", 1.0, 2.0, "loud words"),
     )
     page = render(samples.tiny(checks=checks))
     text = Reader(page).texts["trust"]
+    assert "few rows400 rowsat least 30" in text
+    assert "share1%at most 20%" in text
     assert "aplain <words>" in text
     assert "bother wordsloud words" in text
     assert text.count("loud words") == 1
     assert page.count('class="meaning"') == 2
+
+
+def test_names_are_broken_between_their_parts_if_at_all():
+    name = "registered_users=last-year (m²)"
+    page = render(samples.tiny(coefficients=[(name, 1.0, 2.0)]))
+    assert "registered_<wbr>users=<wbr>last-<wbr>year (m²)</th>" in page
+    assert name in Reader(page).texts["model"]
 
 
 @pytest.mark.parametrize(
@@ -274,10 +283,10 @@ def test_out_of_fold_predictions_are_described():
 
 def test_levels_are_explained_if_there_are_any():
     words = "Each level of a category has its own coefficient, as fitted"
-    assert words not in Reader(render(samples.tiny())).texts["model"]
-    text = Reader(render(samples.tiny(caption="Coefficients of <b> are"))).texts["model"]
-    assert words in text
-    assert "Coefficients of <b> are." in text
+    assert words not in Reader(render(samples.tiny())).texts["risk"]
+    texts = Reader(render(samples.tiny(caption="Coefficients of <b> are"))).texts
+    assert words in texts["risk"]
+    assert "Coefficients of <b> are." in texts["model"]
 
 
 def test_long_tables_are_folded():

@@ -211,12 +211,13 @@ _OPTIONS = {"cv": "--time COLUMN", "groups": "--group COLUMN", "missing": "--imp
 _OPTIONS |= {"workers": "--workers N"}
 # Options that name a column or a text of the data.
 _NAMED = {"categories": "--category", "drop": "--drop", "keep": "--keep-column", "na": "--na"}
+_NAMED |= {"groups": "--group"}
 
 
 def option(remedy: Remedy) -> str:
     """Return the option of the command that a remedy names."""
     name, value = remedy
-    if name in _OPTIONS:
+    if name in _OPTIONS and (value is None or name not in _NAMED):
         return _OPTIONS[name]
     flag = _NAMED.get(name) or f"--{name.replace('_', '-')}"
     if value is None:

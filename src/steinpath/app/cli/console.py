@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from steinpath._support.messages import worded
-from steinpath._support.printing import printable, to_digits_of, with_error
+from steinpath._support.printing import number, printable, to_digits_of, with_error
 from steinpath._support.progress import Step, listener, make_bars
 from steinpath.app import FDR, LEVEL
 from steinpath.app.cli.commands import option
@@ -27,6 +27,8 @@ from steinpath.problem._scoring import CRITERIA
 
 # Numbers of coefficients and of intervals that are printed; the files have all.
 _SHOWN, _SHOWN_INTERVALS = 10, 20
+# Classes whose tables fit in a terminal.
+_MOST_CLASSES = 12
 _UNKNOWN = "–"
 
 
@@ -64,8 +66,8 @@ class Display(ExitStack):
     def __enter__(self) -> Display:
         before = signal.getsignal(signal.SIGINT)
         self._stop = before if callable(before) else signal.default_int_handler
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self.enter_context(handling(number, self._interrupt))
+        for each in (signal.SIGINT, signal.SIGTERM):
+            self.enter_context(handling(each, self._interrupt))
         self.callback(listener.reset, listener.set(self.begin))
         if not self._bars.disable:  # rich before 14 prints a line for disabled bars, too
             self.enter_context(self._bars)
@@ -139,6 +141,10 @@ def _print_fit(console: Console, result: Result) -> None:
     print_warnings(console, fitted.estimator.warnings_)
     print_table(console, ["", ""], facts(fitted), left=1)
     say(console, f"{fitted.meaning_of_error}.")
+    if (k := len(fitted.classes)) > _MOST_CLASSES:
+        say(console, f"The confusion matrix of the {k} classes is in report.html.")
+        say(console, "Their coefficients are in model.json.")
+        return
     if fitted.classes:
         _print_confusion(console, fitted)
     count = _print_coefficients(console, fitted)
@@ -168,8 +174,8 @@ def _print_coefficients(console: Console, fitted: Fitted) -> int:
     if fitted.several:
         head = ["per s.d.", *(shown(label, 14) for label in fitted.labels)]
     for j in (j for j in largest if effects[:, j].any()):
-        cells = [f"{value:+.3g}" if value else "0" for value in effects[:, j]]
-        cells = cells if fitted.several else [f"{models[0].coef[j]:.4g}", *cells]
+        cells = [number(value, 3, "+") if value else "0" for value in effects[:, j]]
+        cells = cells if fitted.several else [number(models[0].coef[j]), *cells]
         rows.append([shown(models[0].names[j]), *cells])
     if rows:
         print_table(console, head, rows, left=1)
@@ -188,7 +194,7 @@ def _print_grid(console: Console, result: Result) -> None:
             difference = with_error(*tuning.compare((k, t), tuning.best))
         estimate = with_error(float(risk.values[t]), float(risk.stderr[t]))
         count = int((risk.path.coef[t] != 0).sum())
-        rows.append([f"{alpha:.3g}", str(t), str(count), estimate, difference])
+        rows.append([number(alpha, 3), str(t), str(count), estimate, difference])
     of = f" {fitted.main_label!r:.60} vs rest, {fitted.scored_by}," if fitted.several else ""
     say(console, f"The best model, {fitted.words},{of} by alpha (not adjusted for selection):")
     head = "alpha", "best iteration", "nonzeros", "risk", "difference"
@@ -207,7 +213,7 @@ def _print_ranks(console: Console, result: Result) -> None:
     rows = []
     for k, row in enumerate(result.ranking):
         behind = with_error(row.behind, row.behind_stderr) if k else ""
-        numbers = f"{row.alpha:.3g}", str(row.iterate), str(row.nonzeros)
+        numbers = number(row.alpha, 3), str(row.iterate), str(row.nonzeros)
         rows.append([row.loss, row.penalty, *numbers, with_error(row.risk, row.stderr), behind])
     print_table(console, head, rows, left=2, bold=0)
     say(console, f"{fitted.meaning_of_error}.")

@@ -30,6 +30,7 @@ from steinpath.app.report.build import Result
 from steinpath.app.tables import FileFormat, open_folder, placed, read_table
 from steinpath.app.target import Roles, check_roles, read_roles, time_splits
 from steinpath.estimators._classifiers import PathClassifier
+from steinpath.estimators._columns import ABOUT_UNITS
 from steinpath.estimators._encoder import TableEncoder
 from steinpath.estimators._regressors import PathRegressor
 from steinpath.problem._grid import robust_spread
@@ -171,6 +172,7 @@ def _data(ctx: click.Context, display: Display, options: dict[str, Any], task: s
     for name, some in named.items():
         given[name] = tuple(column for column in some if column not in (group, time))
     encoder = TableEncoder(**given, **how.of_cells)
+    encoder.unsaid = ABOUT_UNITS if time is not None else ABOUT_UNITS[: int(group is not None)]
     X: Any
     if on_cluster:
         from steinpath.app.folder_data import encode_folder
@@ -303,7 +305,7 @@ def _requested_task(losses: Sequence[str], options: dict[str, Any]) -> str | Non
 
 def _remarks(fitted: Fitted, ranking: Sequence[Ranked]) -> list[str]:
     """Return notes about the selection that are no reason for doubt."""
-    tuning, notes = fitted.tuning, []
+    tuning, notes = fitted.tuning, fitted.notes
     count, (n, p) = len(tuning.lams), fitted.shape
     if fitted.main.n_alphas == "auto" and 1 < count < _ALPHAS and fitted.is_whole:
         notes.append(

@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline
 from steinpath._support.cells import missing, read_column, texts
 from steinpath._support.files import as_csv, write_text
 from steinpath._support.messages import DataError, Message, refuse_unknown, worded
-from steinpath._support.printing import printable, with_error
+from steinpath._support.printing import number, printable, with_error
 from steinpath._support.validation import capturing_warnings
 from steinpath.app.cli.commands import option, read_format
 from steinpath.app.models import SavedModel, load_model_file
@@ -151,7 +151,7 @@ def _remarks(
     criterion = CRITERIA[estimator.test_loss_](parameter)
     with np.errstate(over="ignore"):  # squares of very large errors
         error = float(criterion(y, columns["prediction"]).mean())
-    found = f"{error:.4g}" if np.isfinite(error) else "too large"
+    found = number(error) if np.isfinite(error) else "too large"
     yield (
         f"mean {criterion.words} on these {len(y)} rows: {found}; expected on new "
         f"rows: {with_error(estimator.best_risk_, estimator.best_risk_stderr_)}"

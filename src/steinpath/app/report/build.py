@@ -11,6 +11,7 @@ import hashlib
 import math
 import os
 import platform
+import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -27,7 +28,7 @@ from steinpath._support.arrays import to_numpy
 from steinpath._support.charts import BLUE, ORANGE, SKY
 from steinpath._support.files import write_text
 from steinpath._support.messages import Remedy, worded
-from steinpath._support.printing import places_of, to_digits_of, with_error
+from steinpath._support.printing import number, places_of, to_digits_of, with_error
 from steinpath.app import FDR, LEVEL
 from steinpath.app.fitted import FitIntervals, Fitted, Ranked, fit_intervals
 from steinpath.app.models import installed_version
@@ -60,6 +61,8 @@ _BARS, _DRAWN, _TICKS = 8, 40, 4
 _LARGER = 1.05
 # One script in four files: the others only define what the last one runs.
 _SCRIPTS = "drawing.js", "charts.js", "classes.js", "page.js"
+# Parts of a name, between which a line may end; the script has the same.
+_PARTS = re.compile(r"[^_=./:-]*[_=./:-]|[^_=./:-]+")
 # Fields of the charts that the script takes.
 _FIELDS = """alphas iterates risk stderr train nonzeros chosen coefficients coefficient_names raw
 corrected actual predicted quantiles test_loss left_out_rows"""
@@ -129,7 +132,8 @@ def _sentences(name: str, *known: Any) -> list[str]:
 
 
 def _percentage(percent: float) -> str:
-    return f"{percent:.{int(abs(percent) < 10)}f}%"
+    text = f"{percent:.{int(abs(percent) < 10)}f}%"
+    return "0%" if text.strip("-") == "0.0%" else text
 
 
 def _interval_widths(fitted: Fitted) -> tuple[tuple[float, float], ...] | None:
@@ -155,7 +159,7 @@ def facts(fitted: Fitted) -> tuple[tuple[str, str], ...]:
     if not fitted.several:
         found.append(("selected iteration", f"{main.best_iter_} of {main.n_iter_}"))
         if fitted.penalised:
-            found.append(("selected alpha", f"{main.alpha_:.3g}"))
+            found.append(("selected alpha", number(main.alpha_, 3)))
     what = "features used" if fitted.several else "nonzero coefficients"
     return (*found, (what, f"{fitted.nonzeros} of {p}"), ("rows", f"{n:,}"))
 
@@ -172,7 +176,8 @@ def _facts_of_numbers(fitted: Fitted) -> list[tuple[str, str]]:
     found.append(("median absolute error", to_digits_of(main.median_error_, digits)))
     found.append(("training error", to_digits_of(main.train_risk_, stderr)))
     if hasattr(main, "constant_risk_"):
-        constant = to_digits_of(main.constant_risk_, stderr)
+        constant = main.constant_risk_
+        constant = to_digits_of(constant, max(stderr, constant / 1000))
         found.append(("error of a constant prediction", constant))
     if math.isfinite(percent := fitted.improvement):
         found.append(("improvement over a constant", _percentage(percent)))
@@ -266,7 +271,7 @@ def _content_of_classes(fitted: Fitted) -> dict[str, Any]:
         count = np.count_nonzero(to_numpy(each.coef_))
         size = f"{each.best_iter_:,} of {each.n_iter_:,}", f"{count:,}"
         error = with_error(each.best_risk_, each.best_risk_stderr_)
-        models.append((label, f"{each.alpha_:.3g}", *size, error))
+        models.append((label, number(each.alpha_, 3), *size, error))
     confusion = []
     for k, counts in enumerate(fitted.estimator.confusion_.tolist()):
         correct = f"{100 * counts[k] / sum(counts):.0f}%" if sum(counts) else "–"
@@ -331,7 +336,7 @@ def plus_minus(value: float, stderr: float, of: float | None = None) -> str:
 
 def short(value: float) -> str:
     """Return a number with at most three significant digits."""
-    return f"{value:.3g}".replace("-", "−") if math.isfinite(value) else "–"
+    return number(value, 3).replace("-", "−") if math.isfinite(value) else "–"
 
 
 @dataclass(frozen=True)
@@ -474,6 +479,7 @@ def _template(file: str) -> jinja2.Template:
     environment.filters |= {"figure": figure, "short": short, "shorten": shorten}
     environment.filters |= {"count": "{:,}".format, "percentage": _percentage}
     environment.filters |= {"with_error": with_error, "to_digits_of": to_digits_of}
+    environment.filters |= {"parts": _PARTS.findall}
     environment.tests["finite"] = math.isfinite
     return environment.get_template(file)
 
@@ -535,7 +541,7 @@ def report(
         target=target or "the response",
         source=source,
         command=f"{model!r}.fit(X, y)",
-        notes=encoder.notes_ if encoder else (),
+        notes=(*(encoder.notes_ if encoder else ()), *fitted.notes),
         intervals=fit_intervals(fitted) if intervals else None,
         columns=encoder.summary_ if encoder else (),
         n_columns=encoder.n_features_in_ if encoder else 0,

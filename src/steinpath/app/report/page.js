@@ -91,7 +91,9 @@ function barsAt(at) {
     const item = document.createElement("li");
     const label = item.appendChild(document.createElement("span"));
     label.title = name;
-    label.textContent = shorten(name, NAME_LENGTH);
+    for (const part of shorten(name, NAME_LENGTH).match(/[^_=./:-]*[_=./:-]|[^_=./:-]+/g) || []) {
+      label.append(part, document.createElement("wbr")); // where the name may be broken
+    }
     const svg = add(item, "svg", { class: "span bar", "aria-hidden": "true" });
     const end = `${50 + 47 * value / largest}%`;
     add(svg, "line", { class: "zero", x1: "50%", x2: "50%", y1: 0, y2: "100%" });
