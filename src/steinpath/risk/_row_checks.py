@@ -47,7 +47,7 @@ def near_duplicates(evidence: Evidence) -> Diagnostic | None:
     other = max(evidence.dimension - 1, 1e-3)
     limit = max(0.5, math.sqrt(betainccinv(0.5, other / 2, 1e-3 / cosines.size)))
     share = value = float(np.mean(cosines.max(axis=1) > limit))
-    agree, effect = False, math.inf
+    agree = False
     if share > _FEW_DUPLICATES:
         shuffled = evidence.shuffled_cosines
         expected = np.zeros((1, 1)) if shuffled is None else shuffled
@@ -71,7 +71,7 @@ def near_duplicates(evidence: Evidence) -> Diagnostic | None:
         f"{share:.0%} of the rows of X have a near-duplicate (cosine above "
         f"{limit:.{2 if limit < 0.99 else 4}f}), more than independent rows would"
         f"{', and their residuals agree' if agree else ''}: if these are repeated measurements "
-        f"of the same units, the error on new units is larger than estimated{_by(effect)}; "
+        "of the same units, the error on new units can be larger than estimated; "
         f"{_LEAVE_OUT_GROUPS}",
         groups=Remedy("groups"),
     )
@@ -92,10 +92,6 @@ def _close(cosines: np.ndarray, limit: float, apart: bool) -> np.ndarray:
         selected = np.any(gaps & close[:, :-1], axis=1)
     similarity = np.where(close, nearest**2, 0)[:, :_MOST_DUPLICATES].sum(axis=1)
     return np.array([selected.mean(), (selected * similarity).mean()])
-
-
-def _by(effect: float) -> str:
-    return f" (by about {effect:.0%})" if 0.005 <= effect < 1 else ""
 
 
 def _agreement(products: np.ndarray) -> tuple[float, int]:
@@ -132,7 +128,7 @@ def serial_rows(evidence: Evidence) -> Diagnostic | None:
         harmless = _local_likeness(unsorted) <= _AGREE_IN_ORDER
     message = Message(
         f"consecutive rows of X are similar (their mean cosine is {likeness:.2f} above that of "
-        "any two rows): if the rows are a time series, the error on later rows is larger than "
+        "any two rows): if the rows are a time series, the error on later rows can be larger than "
         f"estimated; {_LEAVE_OUT_LATER}",
         cv=Remedy("cv"),
     )
@@ -169,7 +165,7 @@ def serial_residuals(evidence: Evidence) -> Diagnostic | None:
     message = Message(
         f"residuals of neighbouring rows have the same sign in {share:.0%} of all pairs: if "
         "the order of the rows is meaningful (time, batches), the rows are not independent, "
-        "and the estimate or its standard error is too small; for batches, "
+        "and the estimate or its standard error can be too small; for batches, "
         f"{_LEAVE_OUT_GROUPS}; for a time series, {_LEAVE_OUT_LATER}",
         groups=Remedy("groups"),
         cv=Remedy("cv"),
