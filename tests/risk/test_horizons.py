@@ -26,8 +26,11 @@ def unmoved(n, p, lams=(1.0, 0.5)):
     return start_all(prepare(X, y, sp.LAD(), True), sp.Lasso, np.array(lams), sp.HalpernPDHG())
 
 
-def curves(*values):
-    return [SimpleNamespace(values=np.asarray(each, float), criterion=None) for each in values]
+def curves(*values, stderr=0.0):
+    risks = [SimpleNamespace(values=np.asarray(each, float), criterion=None) for each in values]
+    for risk in risks:
+        risk.stderr = np.full(len(risk.values), stderr)
+    return risks
 
 
 # ----- When to stop -----
@@ -58,6 +61,16 @@ def test_a_risk_that_falls_promises_less():
     flat = 1 + 0 * t
     assert may_still_improve(curves(flat, 1.1 - t / 1000))
     assert not may_still_improve(curves(flat, 1.5 - t / 1000))
+
+
+def test_a_fall_that_cannot_be_seen_ends_the_runs():
+    t = np.arange(101)
+    falling = 1 + np.exp(-t / 100)  # the next doubling promises a sixteenth
+    assert may_still_improve(curves(falling, stderr=0.5))
+    assert not may_still_improve(curves(falling, stderr=0.7))
+    # nor does another one count that overtakes the best by little
+    assert may_still_improve(curves(1 + 0 * t, 1.1 - t / 1000, stderr=0.1))
+    assert not may_still_improve(curves(1 + 0 * t, 1.1 - t / 1000, stderr=0.2))
 
 
 def test_only_the_change_of_an_iterate_counts_that_will_be_taken():

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from steinpath._support.arrays import Array, cast, namespace, read_only, take
+from steinpath._support.arrays import Array, cast, clip, namespace, read_only, take
 from steinpath._support.validation import check_array, check_choice, is_own
 from steinpath.problem._losses import EpsilonInsensitive, Huber, Loss, Quantile
 from steinpath.problem._margins import Hinge, Logistic, MarginLoss, SquaredHinge, check_labels
@@ -392,6 +392,11 @@ def observation_losses(criterion: PerObservation, y: Array, predictions: Array) 
     for t in range(predictions.shape[0]):
         losses[t, ...] = _checked(criterion(given, read_only(predictions[t, ...])), y)
     return losses
+
+
+def at_least_zero(criterion: PerObservation, risks: Array) -> Array:
+    """Return estimated mean losses, raised to zero unless they may be negative."""
+    return clip(risks, 0.0, math.inf) if isinstance(criterion, Criterion) else risks
 
 
 def losses_at(

@@ -22,7 +22,7 @@ from steinpath._support.printing import with_error
 from steinpath.design._base import Design
 from steinpath.engine._batch import Batch, DeferredBatch
 from steinpath.engine._tangents import design_in
-from steinpath.problem._scoring import observation_losses
+from steinpath.problem._scoring import at_least_zero, observation_losses
 from steinpath.risk._held_out import HeldOut, RowSample
 from steinpath.risk._leave_out import LeftOutModels, models_without
 from steinpath.risk._methods import SMALL, TALL, n_folds
@@ -224,6 +224,7 @@ def risk_after_choice(
         # selection cannot make the risk more certain than that of a fixed model
         stderr = max(stderr, spread)
     held_out = HeldOut(rows, predictions[None, :], sample, losses, optimism, interactions)
+    value = float(at_least_zero(unadjusted.criterion, np.asarray(value)))
     return ChosenRisk(value, stderr, method, held_out, made, splits, models, groups)
 
 

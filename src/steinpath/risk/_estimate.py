@@ -20,7 +20,7 @@ from steinpath._support.validation import (
 from steinpath.engine._batch import Batch
 from steinpath.engine._path import Path
 from steinpath.engine._traces import row_squares_of
-from steinpath.problem._scoring import Criterion, TestLoss
+from steinpath.problem._scoring import Criterion, TestLoss, at_least_zero
 from steinpath.risk._audit import NOISE, Audit, compare, hold_out_rows
 from steinpath.risk._held_out import HeldOut
 from steinpath.risk._leave_out import FoldRuns, mean_losses
@@ -240,6 +240,7 @@ def assemble(
     xp = namespace(values)
     if audit is not None and audited is not None:
         values, stderr = values + audit.repair, xp.hypot(stderr, audit.error)
+        values = values if options.centered else at_least_zero(options.criterion, values)
         interactions = audited.interactions
     criterion: Any = options.criterion
     train = estimate.train

@@ -38,6 +38,7 @@ from steinpath.problem._scoring import (
     PerObservation,
     TestLoss,
     about_level,
+    at_least_zero,
     check_finite,
     observation_losses,
     resolve_test_loss,
@@ -177,14 +178,18 @@ def shrunk_burman(train: Array, everywhere: Array, held_out: Array) -> Array:
     Burman's correction assumes that the optimism of a fit is proportional to ``1 / n``. This fails
     where training rows are fitted nearly perfectly, as by ridge with more columns than rows: the
     error then depends little on the number of rows, but the correction is minus a K-th part of it.
-    For squared losses the ratio's root is about one minus the degrees of freedom per row.
+    For squared losses the ratio's root is about one minus the degrees of freedom per row. At most
+    half of the held-out error is taken away: it is less than that unless, by chance, the fits are
+    worse on all rows than on those that they hold out.
     """
     xp = namespace(train)
     one = xp.ones_like(train)
     # for nonnegative losses; others have no natural zero
     usual = (held_out > 0) & (train >= 0)
     ratio = xp.where(usual, train / xp.where(usual, held_out, one), one)
-    return xp.sqrt(clip(ratio, 0.0, 1.0)) * (train - everywhere)
+    correction = xp.sqrt(clip(ratio, 0.0, 1.0)) * (train - everywhere)
+    bounded = (correction < -held_out / 2) & (train >= 0) & (held_out >= 0)
+    return xp.where(bounded, -held_out / 2, correction)
 
 
 class FoldRuns:
@@ -417,7 +422,8 @@ def cross_validate_path(
             groups=codes,
         )
         values, stderr = held_out.sample.mean_and_error(held_out.losses)
-    return Validation(values + held_out.optimism, stderr, splits.n_splits)
+    values = at_least_zero(criterion, values + held_out.optimism)
+    return Validation(values, stderr, splits.n_splits)
 
 
 def leave_one_out_path(path: Path, test_loss: TestLoss = None, *, groups: Any = None) -> Validation:

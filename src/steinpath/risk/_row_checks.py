@@ -47,7 +47,7 @@ def near_duplicates(evidence: Evidence) -> Diagnostic | None:
     other = max(evidence.dimension - 1, 1e-3)
     limit = max(0.5, math.sqrt(betainccinv(0.5, other / 2, 1e-3 / cosines.size)))
     share = value = float(np.mean(cosines.max(axis=1) > limit))
-    agree, effect, weight = False, math.inf, math.inf
+    agree = False
     if share > _FEW_DUPLICATES:
         shuffled = evidence.shuffled_cosines
         expected = np.zeros((1, 1)) if shuffled is None else shuffled
@@ -70,8 +70,7 @@ def near_duplicates(evidence: Evidence) -> Diagnostic | None:
     message = Message(
         f"{share:.0%} of the rows of X have a near-duplicate, more than independent rows would"
         f"{', and their residuals agree' if agree else ''}: if these are repeated measurements "
-        "of the same units, the error on new units is larger than estimated"
-        f"{_by(effect) if weight <= 1 else ''}; "
+        "of the same units, the error on new units can be larger than estimated; "
         f"{_LEAVE_OUT_GROUPS}",
         groups=Remedy("groups"),
     )
@@ -92,10 +91,6 @@ def _close(cosines: np.ndarray, limit: float, apart: bool) -> np.ndarray:
         selected = np.any(gaps & close[:, :-1], axis=1)
     similarity = np.where(close, nearest**2, 0)[:, :_MOST_DUPLICATES].sum(axis=1)
     return np.array([selected.mean(), (selected * similarity).mean()])
-
-
-def _by(effect: float) -> str:
-    return f" (by about {effect:.0%})" if 0.01 <= effect < 1 else ""
 
 
 def _agreement(products: np.ndarray) -> tuple[float, int]:
@@ -132,7 +127,7 @@ def serial_rows(evidence: Evidence) -> Diagnostic | None:
         harmless = _local_likeness(unsorted) <= _AGREE_IN_ORDER
     message = Message(
         "consecutive rows of X are more similar than any two rows: if the rows are a time series, "
-        f"the error on later rows is larger than estimated; {_LEAVE_OUT_LATER}",
+        f"the error on later rows can be larger than estimated; {_LEAVE_OUT_LATER}",
         cv=Remedy("cv"),
     )
     value = min(likeness, threshold) if harmless else likeness
@@ -167,7 +162,7 @@ def serial_residuals(evidence: Evidence) -> Diagnostic | None:
     message = Message(
         "residuals of neighbouring rows have the same sign more often than by chance: if the order "
         "of the rows is meaningful (time, batches), the rows are not independent, and the estimate "
-        "or its standard error is too small; for batches, "
+        "or its standard error can be too small; for batches, "
         f"{_LEAVE_OUT_GROUPS}; for a time series, {_LEAVE_OUT_LATER}",
         groups=Remedy("groups"),
         cv=Remedy("cv"),

@@ -27,6 +27,8 @@ _FIRST, _GROWTH, _MOST = 100, 2, 1600
 _WORTH = 5e-3
 # Or by this share of the risk at the start, below which rounding and noise dominate.
 _NOTHING = 1e-5
+# Further iterations must also be expected to lower it by this share of its standard error.
+_SEEN = 0.1
 
 
 def growing_horizons(batch: Batch, options: RiskOptions | None = None) -> list[int]:
@@ -53,7 +55,8 @@ def may_still_improve(risks: Sequence[Risk], at: int | None = None) -> bool:
     """Whether more iterations are likely to lower the smallest risk of all paths noticeably.
 
     Each doubling of the iterations is expected to lower the smallest risk of a path by a quarter of
-    what the last one did. At a given iteration, the criterion is how much its risk still changes.
+    what the last one did. Less than a tenth of the standard error would make no visible difference.
+    At a given iteration, the criterion is how much its risk still changes.
     """
     curves = np.stack([to_numpy(risk.values).astype(float) for risk in risks])
     half = (curves.shape[1] - 1) // 2
@@ -64,7 +67,9 @@ def may_still_improve(risks: Sequence[Risk], at: int | None = None) -> bool:
     lowest = curves.min(axis=1)
     fall = curves[:, : half + 1].min(axis=1) - curves[:, half + 1 :].min(axis=1)
     k = int(lowest.argmin())
-    return bool(np.any(lowest - fall / 4 < lowest[k] - worth(risks[k], int(curves[k].argmin()))))
+    t = int(curves[k].argmin())
+    least = max(worth(risks[k], t), _SEEN * float(risks[k].stderr[t]))
+    return bool(np.any(lowest - fall / 4 < lowest[k] - least))
 
 
 def worth(risk: Risk, t: int) -> float:

@@ -114,7 +114,8 @@ def tune(
         direction tenfold).
     n_iter : int or "auto", default="auto"
         Number of iterations. "auto" starts with 100 and doubles it as long as that is expected to
-        lower the risk by half a percent, up to a limit on the cost: see `Tuning.stop`.
+        lower the risk by half a percent and a tenth of its standard error, up to a limit on the
+        cost: see `Tuning.stop`.
     algorithm : ProximalAlgorithm, default=HalpernPDHG(ratio="auto", warmup=10)
         The algorithm to run, such as ``sp.ChambollePock()``.
     fit_intercept : bool, default=False
