@@ -171,15 +171,14 @@ def test_a_loss_of_the_user_has_no_constant():
     assert found.scored_by.startswith("scoring loss ")
 
 
-def test_several_classes_are_compared_by_their_error_rate():
+@pytest.mark.parametrize("name", ["zero_one", "log", "balanced_error", "auc"])
+def test_several_classes_are_compared_by_their_scores(name):
     found = classify()
     assert found.labels == found.classes == ["high", "low", "mid"]
     assert found.main is found.models[found.classes.index(found.main_label)]
-    chosen = found.chosen
-    assert (chosen.value, chosen.stderr) == (
-        found.estimator.error_rate_,
-        found.estimator.error_rate_stderr_,
-    )
+    chosen, score = found.scored(name), found.estimator.scores_[name]
+    assert chosen.value == (1 - score.value if name == "auc" else score.value)
+    assert chosen.stderr == score.stderr
     assert chosen.losses.mean() == pytest.approx(chosen.value)
     score = found.estimator.scores_["log"]
     assert found.estimate == (score.value, score.stderr)
@@ -207,7 +206,7 @@ def test_labels_are_texts_of_any_kind():
 def test_the_best_is_first_and_differences_are_known_better_than_risks():
     pairs = [("squared", "lasso"), ("lad", "lasso"), ("lad", "ridge")]
     fits = [fit(loss=loss, penalty=penalty, test_loss="absolute") for loss, penalty in pairs]
-    ranking = rank([contender(each) for each in fits])
+    ranking = rank([contender(each, None) for each in fits])
     assert [row.risk for row in ranking] == sorted(each.estimate[0] for each in fits)
     assert (ranking[0].behind, ranking[0].behind_stderr) == (0.0, 0.0)
     best = min(fits, key=lambda each: each.estimate[0])

@@ -121,11 +121,11 @@ def test_the_report_makes_no_copy_of_the_path(fitted):
 
 
 def test_models_that_are_compared_keep_no_coefficients(fitted):
-    chosen, kept = fitted.tuning.chosen, contender(fitted)[1]
+    chosen, kept = fitted.tuning.chosen, contender(fitted, None)[1]
     assert kept.models.coef.size == kept.models.predictions.size == 0
     other = wide_fit(4000, n_iter=10, penalty="lasso")
     assert kept.compare(other.tuning.chosen) == chosen.compare(other.tuning.chosen)
-    ranking = rank([contender(each) for each in (fitted, other)])
+    ranking = rank([contender(each, None) for each in (fitted, other)])
     assert ranking[0].behind == 0 <= ranking[1].behind
 
 
@@ -141,7 +141,7 @@ def test_while_models_are_compared_only_the_best_is_in_memory(monkeypatch):
     monkeypatch.setattr(command, "_fit", make)
     data = SimpleNamespace(roles=SimpleNamespace(task="regression"))
     pairs = [("lad", penalty) for penalty in ("lasso", "ridge", "mcp", "scad")]
-    best, ranking = command._compare(data, pairs, {"test_loss": None, "q": None})
+    best, ranking = command._compare(data, pairs, None, {"test_loss": None, "q": None})
     assert alive == [0, 1, 1, 1]
     assert len(ranking) == 4
-    assert best.chosen.value == ranking[0].risk
+    assert best.tuning.chosen.value == ranking[0].risk

@@ -9,6 +9,7 @@ from sklearn.metrics import roc_curve as roc_of_sklearn
 
 import steinpath as sp
 from steinpath import plots
+from steinpath.estimators._scores import Decisions
 from steinpath.plots._classes import reliability, roc_curve
 from steinpath.problem._margins import class_probabilities
 
@@ -87,10 +88,13 @@ def test_every_class_has_a_curve(several):
         assert ax.get_legend() is not None
 
 
-def test_reliability_is_that_of_normalised_probabilities(several):
+def test_reliability_is_that_of_coupled_probabilities(several):
     ax = plots.plot_reliability(several)
-    values = np.stack([left_out(tuning)[1] for tuning in several.values()], axis=1)
-    shares = class_probabilities(values)
+    signs, values = (
+        np.stack(part, axis=1) for part in zip(*map(left_out, several.values()), strict=True)
+    )
+    decisions = Decisions(values, signs.argmax(axis=1), np.ones(len(values)))
+    shares = class_probabilities(values, decisions.coupling())
     bins = reliability(left_out(several["class 1"])[0], shares[:, 1])
     assert_allclose(ax.lines[2].get_xdata(), bins.predicted)
     assert_allclose(ax.lines[2].get_ydata(), bins.observed)

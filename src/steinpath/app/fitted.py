@@ -21,6 +21,7 @@ from steinpath._support.progress import begin
 from steinpath.app import FDR, LEVEL, MOST_FEATURES
 from steinpath.estimators._base import PathEstimator, about_exact_fit
 from steinpath.estimators._encoder import TableEncoder
+from steinpath.estimators._scores import SCORES, Decisions
 from steinpath.inference._coefficient_intervals import CoefficientIntervals
 from steinpath.inference._scores import enough_rows
 from steinpath.plots import held_out, largest_sizes
@@ -137,16 +138,21 @@ class Fitted:
         constant = getattr(self.main, "constant_risk_", 0.0)
         return 100 * (1 - self.estimate[0] / constant) if constant else math.nan
 
-    @property
-    def chosen(self) -> ChosenRisk:
-        """The risk by which models are compared; with several classes, the error rate."""
-        if not self.several:
+    def scored(self, name: str | None) -> ChosenRisk:
+        """Return the risk by which models are compared, for classes by the score of this name."""
+        if name is None or (not self.several and name == self.main.test_loss_):
             return self.tuning.chosen
         rows, actual, values = self.left_out_classes
-        wrong = values.argmax(axis=1) != actual
-        chosen = self.tuning.chosen.with_losses(rows, values[:, 0], wrong.astype(float))
-        value, stderr = self.estimator.error_rate_, self.estimator.error_rate_stderr_
-        return replace(chosen, value=value, stderr=stderr)
+        losses = Decisions(values, actual, np.ones(len(rows))).losses(name)
+        chosen = self.tuning.chosen.with_losses(rows, values[:, 0], losses)
+        value, stderr, _ = self.estimator.scores_[name]
+        return replace(chosen, value=1 - value if name == "auc" else value, stderr=stderr)
+
+    def words_of(self, score: str | None) -> str:
+        """Return the risk by which models are compared, in words."""
+        if score is None or (not self.several and score == self.main.test_loss_):
+            return self.scored_by
+        return "1 - " * (score == "auc") + SCORES[score]
 
     @property
     def meaning_of_error(self) -> str:
@@ -223,11 +229,11 @@ class Ranked:
     still_falls: bool = False
 
 
-def contender(fitted: Fitted) -> tuple[Ranked, ChosenRisk]:
-    """Return what a comparison keeps of a model: not its paths, which take much memory."""
+def contender(fitted: Fitted, score: str | None) -> tuple[Ranked, ChosenRisk]:
+    """Return what a comparison by a score keeps of a model: not its paths, which are large."""
     main, nothing = fitted.main, np.zeros((0, 0))
     # compared by their losses, without the coefficients of out-of-fold models
-    chosen = replace(fitted.chosen, models=LeftOutModels(nothing, np.zeros(0), nothing))
+    chosen = replace(fitted.scored(score), models=LeftOutModels(nothing, np.zeros(0), nothing))
     selected = main.loss_.label, main.penalty_.label, main.alpha_, main.best_iter_, fitted.nonzeros
     falls = fitted.tuning.still_falls
     return Ranked(*selected, chosen.value, chosen.stderr, still_falls=falls), chosen

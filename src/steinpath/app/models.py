@@ -49,7 +49,7 @@ _KINDS: dict[Any, str] = {
     train_risk_ y_scale_ median_error_ error_rate_ error_rate_stderr_ train_error_rate_
     test_parameter_""",
     str: "test_loss_ stop_",
-    (float, None): "alphas_",
+    (float, None): "alphas_ coupling_ error_rate_interval_",
     (str, None): "warnings_ feature_names_in_",
     Loss: "loss_",
     Penalty: "penalty_",

@@ -6,10 +6,9 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy.special import entr
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score, confusion_matrix
 from sklearn.utils import column_or_1d
@@ -23,6 +22,7 @@ from steinpath.estimators._base import GeneralEstimator, NamedEstimator, Part, P
 from steinpath.estimators._docstrings import documented, of_features
 from steinpath.estimators._fit import PreparedRows, Progress
 from steinpath.estimators._regressors import PathRegressor
+from steinpath.estimators._scores import ERROR_RATE, OF_CLASSES, Decisions, Score, proportion
 from steinpath.problem._grid import PenaltyOf
 from steinpath.problem._losses import Loss
 from steinpath.problem._margins import (
@@ -37,17 +37,6 @@ from steinpath.problem._scoring import CRITERIA, MarginCriterion
 from steinpath.risk._held_out import RowSample
 from steinpath.risk._splits import check_groups, refuse_missing
 from steinpath.tuning._tuning import Tuning
-
-#: The misclassification rate.
-ERROR_RATE = "zero_one"
-
-
-class Score(NamedTuple):
-    """An estimated score on new data, its standard error, and that of the best constant."""
-
-    value: float
-    stderr: float
-    constant: float
 
 
 def read_labels(y: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -154,56 +143,66 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         wrong = (1 - np.sign(chosen.predictions) * y) / 2
         self.error_rate_, self.error_rate_stderr_ = chosen.mean_of(wrong)
         if self.test_loss_ == ERROR_RATE and self.class_weight is None:
-            self.error_rate_, self.error_rate_stderr_ = self.best_risk_, self.best_risk_stderr_
+            self.error_rate_, self.error_rate_stderr_ = tuning.best_risk, tuning.best_risk_stderr
 
     def _keep_scores(self, X: Any, codes: np.ndarray, sample_weight: Any, groups: Any) -> None:
         """Store scores of out-of-fold predictions, with the dependence of the selection."""
         fitted = getattr(self, "estimators_", [self])
-        decisions = to_numpy(self.left_out_decision_).astype(float).reshape(len(codes), -1)
-        tested = np.flatnonzero(~np.isnan(decisions).any(axis=1))
-        values, actual = decisions[tested], codes[tested]
+        known = to_numpy(self.left_out_decision_).astype(float).reshape(len(codes), -1)
+        tested = np.flatnonzero(~np.isnan(known).any(axis=1))
+        values, actual = known[tested], codes[tested]
         weights = np.ones(len(codes))
         if sample_weight is not None:  # one for all, or one for each row
             weights = weights * np.asarray(_on_host("sample_weight", sample_weight), float)
         counts, units = weights[tested], None if groups is None else check_groups(groups)[tested]
         sample = RowSample.of(len(tested), counts, units)
+        decisions = Decisions(values, actual, counts)
         dependence = [one._dependence for one in fitted]
+        largest = max(dependence)
 
-        def score(losses: np.ndarray, constant: float) -> Score:
-            mean, error = sample.mean_and_error((counts * losses)[None, :])
-            return Score(float(mean[0]), float(error[0]) * max(dependence), float(constant))
+        def mean_and_error(name: str) -> tuple[float, float]:
+            mean, error = sample.mean_and_error((counts * decisions.losses(name))[None, :])
+            return float(mean[0]), float(error[0])
 
-        several, labels = len(fitted) > 1, np.arange(self.classes_.shape[0])
-        predicted = values.argmax(axis=1) if several else (values[:, 0] > 0).astype(int)
+        def score(name: str) -> Score:
+            value, stderr = mean_and_error(name)
+            if not stderr:  # all rows of each class are right, or all are wrong
+                rarest = float(min(np.bincount(actual)))
+                stderr = proportion(0.0, 0.0, rarest).stderr / largest
+            value = 1 - value if name == "auc" else value
+            return Score(value, stderr * largest, decisions.constant(name))
+
         weighted = None if np.all(counts == counts[0]) else counts
-        counted = confusion_matrix(actual, predicted, labels=labels, sample_weight=weighted)
+        labels = np.arange(self.classes_.shape[0])
+        counted = confusion_matrix(
+            actual, decisions.predicted, labels=labels, sample_weight=weighted
+        )
         self.confusion_ = beside(counted, self.coef_)
-        shares = np.bincount(actual, counts, minlength=len(labels)) / counts.sum()
-        rate = score((predicted != actual).astype(float), 1 - shares.max())
-        if several:
+        if decisions.several:
             # classes whose models make no error do not contribute
             wrong = ((values > 0) != (actual[:, None] == labels)).any(axis=0)
             own = max([1.0, *np.compress(wrong, dependence).tolist()])
-            self.error_rate_, stderr = rate[:2]
-            self.error_rate_stderr_ = stderr * own / max(dependence)
+            self.error_rate_, stderr = mean_and_error(ERROR_RATE)
+            self.coupling_ = decisions.coupling()
+        else:
+            own, stderr = largest if self.error_rate_ else 1.0, self.error_rate_stderr_ / largest
+        count = sample.total if units is None else sample.units
+        found = proportion(self.error_rate_, stderr, count, own)
+        self.error_rate_stderr_, self.error_rate_interval_ = found.stderr, found[1:]
+        if not decisions.several and self.test_loss_ == ERROR_RATE and self.class_weight is None:
+            self.best_risk_stderr_ = self.error_rate_stderr_
         estimate = self.error_rate_, self.error_rate_stderr_
-        self.scores_ = {ERROR_RATE: Score(*estimate, rate.constant)}
-        for name in dict.fromkeys((fitted[0].loss_.test_loss, fitted[0].test_loss_)):
-            if name in self.scores_ or name not in CRITERIA:
+        self.scores_ = {ERROR_RATE: Score(*estimate, decisions.constant(ERROR_RATE))}
+        names = fitted[0].loss_.test_loss, fitted[0].test_loss_
+        present = np.count_nonzero(decisions.shares)
+        for name in dict.fromkeys((*names, *OF_CLASSES)):
+            if name in self.scores_ or (name not in CRITERIA and name not in OF_CLASSES):
                 continue
-            if not several and name == self.test_loss_:
+            if not decisions.several and name == self.test_loss_:
                 estimate = self.best_risk_, self.best_risk_stderr_
                 self.scores_[name] = Score(*estimate, self.constant_risk_)
-            elif several and name == "log":
-                chances = class_probabilities(values)[np.arange(len(actual)), actual]
-                losses = -np.log(np.maximum(chances, np.finfo(float).tiny))
-                self.scores_[name] = score(losses, entr(shares).sum())
-            else:  # the mean over models
-                criterion: Any = CRITERIA[name]()
-                signs = [np.where(actual == k, 1.0, -1.0) for k in labels[not several :]]
-                losses = np.mean([*map(criterion, signs, values.T)], axis=0)
-                constant = np.mean([criterion.of_best_constant(y) for y in signs])
-                self.scores_[name] = score(losses, constant)
+            elif name in CRITERIA or present > 1:
+                self.scores_[name] = score(name)
         wrong = np.not_equal(to_numpy(self.predict(X)), to_numpy(self.classes_)[codes])
         self.train_error_rate_ = float(np.average(wrong, weights=weights))
 
@@ -268,6 +267,10 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
             return xp.take(self.classes_, which, axis=0)
         return np.asarray(self.classes_[to_numpy(which)])
 
+    @property
+    def _coupling(self) -> tuple[float, float]:
+        return getattr(self, "coupling_", (0.0, 1.0))
+
     def _check_logistic(self) -> bool:
         """Refuse losses whose decision values are not log-odds."""
         if isinstance(super()._loss(), Logistic):  # type: ignore[safe-super]
@@ -282,7 +285,11 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> Array:
         """Return class probabilities.
 
-        With more than two classes, the one-vs-rest probabilities are normalised to sum to one.
+        With more than two classes, the one-vs-rest models are coupled: ``coupling_``, estimated
+        from out-of-fold decisions, are the coefficients of log-odds and of one-vs-rest
+        log-probabilities in the logarithms of the probabilities, which are normalised to sum to
+        one. Without out-of-fold decisions (``method=None``), one-vs-rest probabilities are
+        normalised.
         Early stopping and a large ``alpha`` shrink probabilities towards the class frequencies.
         With class weights, probabilities refer to a population with accordingly weighted classes.
 
@@ -291,7 +298,7 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         ndarray of shape (n_samples, n_classes)
             Probabilities in the order of `classes_`.
         """
-        return class_probabilities(self._decision(X, "predict_proba"))
+        return class_probabilities(self._decision(X, "predict_proba"), self._coupling)
 
     @available_if(_check_logistic)  # type: ignore[untyped-decorator]
     @of_features
@@ -303,7 +310,7 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         ndarray of shape (n_samples, n_classes)
             Logarithms of `predict_proba`.
         """
-        return log_class_probabilities(self._decision(X, "predict_log_proba"))
+        return log_class_probabilities(self._decision(X, "predict_log_proba"), self._coupling)
 
     def _score(self, y: Any, predictions: np.ndarray, sample_weight: Any) -> float:
         return float(accuracy_score(_on_host("y", y), predictions, sample_weight=sample_weight))
@@ -405,13 +412,23 @@ class PathClassifier(Classifier, GeneralEstimator):
         predictions. If this takes no longer than tuning, ``alpha`` and iteration are also selected
         without the held-out rows (see `steinpath.Tuning`). This and the following are not available
         if no risk is estimated.
+    error_rate_interval_ : tuple of float
+        Ends of a 95% confidence interval of the misclassification rate: the Wilson interval, with
+        the number of rows reduced where they depend on each other. If no row is misclassified, its
+        upper end is about 4 / n.
     train_error_rate_ : float
         Misclassification rate on the training rows.
     scores_ : dict of str to Score
         Scores on new data: the misclassification rate ("zero_one"), the scoring loss that matches
-        the training loss, and that of the selection. A score has a ``value``, its ``stderr``, and
-        the value ``constant`` of the best prediction without features. With more than two classes,
-        "log" is that of the normalised probabilities, and others are means over the `estimators_`.
+        the training loss, that of the selection, "balanced_error" (the mean of the
+        misclassification rates of the classes) and "auc" (the area under the ROC curve; with more
+        than two classes, the mean over classes against the rest). A score has a ``value``, its
+        ``stderr``, and the value ``constant`` of the best prediction without features. With more
+        than two classes, "log" is that of `predict_proba`, where `coupling_` was estimated without
+        the row, and others are means over the `estimators_`.
+    coupling_ : tuple of float
+        With more than two classes, how probabilities follow from decision values; see
+        `predict_proba`.
     confusion_ : ndarray of shape (n_classes, n_classes)
         Confusion matrix of the out-of-fold predictions; rows are actual classes.
     left_out_decision_ : ndarray of shape (n_samples,) or (n_samples, n_classes)

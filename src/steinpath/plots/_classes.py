@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from steinpath._support.charts import BLUE, GREEN, GREY, ORANGE, on_axes
+from steinpath.estimators._scores import Decisions
 from steinpath.plots._residuals import held_out
 from steinpath.plots._style import drawing_on, note, place_legend
 from steinpath.problem._margins import Logistic, class_probabilities
@@ -109,7 +110,8 @@ def plot_reliability(tuning: Tuning | Mapping[str, Tuning], ax: Axes | None = No
     ----------
     tuning : Tuning, or mapping of str to Tuning
         Result of `steinpath.tune` with `steinpath.Logistic`. With more than two classes, a
-        mapping from class name to the one-vs-rest result; probabilities are normalised to sum to 1.
+        mapping from class name to the one-vs-rest result, whose probabilities are coupled as by
+        `steinpath.LogisticLasso`.
     """
     tunings = _by_class(tuning)
     for one in tunings.values():
@@ -121,7 +123,10 @@ def plot_reliability(tuning: Tuning | Mapping[str, Tuning], ax: Axes | None = No
     # for time series, held-out rows may differ between classes
     rows = reduce(np.intersect1d, [one.chosen.rows for one in tunings.values()])
     pairs = [held_out(one, rows) for one in tunings.values()]
-    shares = class_probabilities(np.stack([values for _, values in pairs], axis=1))
+    signs, values = (np.stack(part, axis=1) for part in zip(*pairs, strict=True))
+    decisions = Decisions(values, signs.argmax(axis=1), np.ones(len(rows)))
+    coupling = decisions.coupling() if decisions.several else ()
+    shares = class_probabilities(values, coupling)
     if len(pairs) == 1:
         shares = shares[:, 1:]
     labels = "predicted probability (out-of-fold)", "observed frequency"

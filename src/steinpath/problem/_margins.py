@@ -380,24 +380,27 @@ def check_class_weight(class_weight: Any, classes: Any) -> None:
         check_number(f"class_weight[{label!r}]", weight, low=0, open_low=True)
 
 
-def class_probabilities(decision: Array) -> Array:
+def class_probabilities(decision: Array, coupling: Any = (0.0, 1.0)) -> Array:
     """Return class probabilities (n, n_classes) from log-odds.
 
-    These are of the second of two classes, (n,) or (n, 1), or of each class against the rest.
+    These are of the second of two classes, (n,) or (n, 1), or of each class against the rest. With
+    several classes, log-probabilities are combinations of log-odds and of one-vs-rest
+    log-probabilities with the coefficients ``coupling``, up to a constant in each row.
     """
     xp = namespace(decision)
     if decision.ndim == 1 or decision.shape[1] == 1:
         decision = xp.reshape(decision, (-1,))
         return xp.stack([_expit(-decision), _expit(decision)], axis=1)
-    return xp.exp(log_class_probabilities(decision))
+    return xp.exp(log_class_probabilities(decision, coupling))
 
 
-def log_class_probabilities(decision: Array) -> Array:
+def log_class_probabilities(decision: Array, coupling: Any = (0.0, 1.0)) -> Array:
     """Return the logarithms of `class_probabilities`, accurate for very small probabilities."""
     xp = namespace(decision)
     if decision.ndim == 1 or decision.shape[1] == 1:
         decision = xp.reshape(decision, (-1,))
         return xp.stack([-_softplus(decision), -_softplus(-decision)], axis=1)
-    logs = -_softplus(-decision)
+    of_odds, of_shares = map(float, coupling)
+    logs = of_odds * decision - of_shares * _softplus(-decision)
     logs = logs - xp.max(logs, axis=1, keepdims=True)
     return logs - xp.log(xp.sum(xp.exp(logs), axis=1, keepdims=True))

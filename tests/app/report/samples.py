@@ -134,6 +134,7 @@ def tiny(**changes):
         intercept=1.25,
         coefficients=tuple(sorted(found, key=lambda row: -abs(row[2]))),
         ranking=(),
+        ranked_by="risk",
         charts=curves,
         command="steinpath fit houses.csv --target price",
         provenance=(("steinpath", "0.1.0"), ("seed", "0")),

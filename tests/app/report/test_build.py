@@ -199,7 +199,11 @@ def test_classification_is_described(k):
     facts = dict(content.facts)
     score = model[-1].scores_["log"]
     assert facts["expected log loss"] == with_error(score.value, score.stderr)
-    assert ("area under the ROC curve" in facts) == (k == 2)
+    area = model[-1].scores_["auc"]
+    assert facts["expected area under the ROC curve"] == with_error(area.value, area.stderr)
+    low, high = model[-1].error_rate_interval_
+    assert facts["95% interval of the error rate"] == f"{low:.1%} to {high:.1%}"
+    assert f"95% interval {low:.1%} to {high:.1%}" in content.verdict
 
 
 def test_without_probabilities_there_is_no_reliability_curve():

@@ -76,6 +76,7 @@ def evil():
         columns=(ColumnSummary(EVIL, WORSE, EVIL, 0, 1),),
         notes=(WORSE,),
         coefficients=((EVIL, 1.0, 1.0), (WORSE, 1.0, -1.0)),
+        ranked_by=EVIL,
         ranking=(Ranked(EVIL, WORSE, 1.0, 1, 1, 1.0, 0.1, 0.0, 0.0),),
         charts=charts,
         intervals=samples.intervals((EVIL, WORSE, EVIL), warnings=(EVIL,), notes=(WORSE,)),

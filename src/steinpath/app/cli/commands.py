@@ -284,6 +284,16 @@ _with_fit = declared(
     json={"name": "as_json", **FLAG},
     plots={"default": True},
 )
+#: For commands that compare models.
+_with_score = declared(
+    """
+    --score  Score by which classifiers are compared: log loss, or area under the ROC curve (auc) if
+        losses without probabilities are compared. Alpha and iteration are selected by the same
+        score, or by the training loss for auc and balanced-error, the mean of the error rates of
+        the classes.
+    """,
+    score={"type": Name(["log", "auc", "zero_one", "balanced_error", "brier"])},
+)
 #: For commands that save a model.
 _with_intervals = declared(
     f"""
@@ -325,29 +335,31 @@ def fit(ctx: click.Context, /, **options: Any) -> None:
 
 @click.command(cls=ModelCommand, several=True)
 @_with_options
+@_with_score
 @_with_intervals
 @click.pass_context
 def tune(ctx: click.Context, /, **options: Any) -> None:
     """Fit several losses and penalties to FILE and save the best model.
 
-    The default models are LAD, Huber and square root, each with lasso and ridge. For classification
-    they are logistic and hinge. All are compared by the same scoring loss: by default absolute
-    error, the pinball loss with --quantile, or the misclassification rate for classification.
-    Writes the same files as `fit`, and prints the alpha grid.
+    The default models are LAD, Huber and square root, each with lasso and ridge; for
+    classification, logistic with both. All are compared by the same scoring loss: by default
+    absolute error, the pinball loss with --quantile, or log loss for classification. Writes the
+    same files as `fit`, and prints the alpha grid.
     """
     _run(ctx, options)
 
 
 @click.command(cls=ModelCommand, several=True)
 @_with_options
+@_with_score
 @click.pass_context
 def compare(ctx: click.Context, /, **options: Any) -> None:
     """Rank losses and penalties on FILE by estimated risk.
 
-    The default models are LAD, Huber and square root, each with lasso and ridge. For classification
-    they are logistic and hinge. All are compared by the same scoring loss: by default absolute
-    error, the pinball loss with --quantile, or the misclassification rate for classification.
-    Writes a report and the ranking, but no model.
+    The default models are LAD, Huber and square root, each with lasso and ridge; for
+    classification, logistic with both. All are compared by the same scoring loss: by default
+    absolute error, the pinball loss with --quantile, or log loss for classification. Writes a
+    report and the ranking, but no model.
     """
     _run(ctx, options)
 

@@ -23,7 +23,6 @@ from steinpath.app.cli.commands import option
 from steinpath.app.cli.entry import handling
 from steinpath.app.fitted import FitIntervals, Fitted
 from steinpath.app.report.build import Result, facts
-from steinpath.problem._scoring import CRITERIA
 
 # Numbers of coefficients and of intervals that are printed; the files have all.
 _SHOWN, _SHOWN_INTERVALS = 10, 20
@@ -206,8 +205,7 @@ def _print_grid(console: Console, result: Result) -> None:
 def _print_ranks(console: Console, result: Result) -> None:
     """Print the losses and penalties, the best first."""
     fitted = result.fitted
-    score = CRITERIA["zero_one"].label if fitted.several else fitted.scored_by
-    console.print(f"{shown(result.target)}: expected {score}", style="bold")
+    console.print(f"{shown(result.target)}: expected {fitted.words_of(result.score)}", style="bold")
     print_warnings(console, fitted.estimator.warnings_)
     head = ("loss", "penalty", "alpha", "iteration", "nonzeros", "risk", "difference")
     rows = []

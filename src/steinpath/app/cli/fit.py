@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable, Sequence
 from itertools import chain, product
@@ -33,16 +34,17 @@ from steinpath.estimators._classifiers import PathClassifier
 from steinpath.estimators._columns import ABOUT_UNITS
 from steinpath.estimators._encoder import TableEncoder
 from steinpath.estimators._regressors import PathRegressor
+from steinpath.estimators._scores import ERROR_RATE, OF_CLASSES
 from steinpath.problem._grid import robust_spread
 from steinpath.problem._losses import LOSSES
 from steinpath.problem._penalties import PENALTIES
 from steinpath.problem._scoring import CRITERIA
+from steinpath.risk._after_choice import ChosenRisk
 
 # The error cannot be estimated from fewer rows.
 _FEWEST_ROWS = 10
-# Training losses, and scoring losses by which they are compared, for regression and classification.
-_USUAL = {"regression": ("lad", "huber", "square_root"), "classification": ("logistic", "hinge")}
-_COMMON = {"regression": "absolute", "classification": "zero_one"}
+# Training losses for regression and classification, of which the first is that of a single fit.
+_USUAL = {"regression": ("lad", "huber", "square_root"), "classification": ("logistic",)}
 _ALPHAS = 20
 
 
@@ -101,7 +103,7 @@ def _work(
 ) -> tuple[Result, FileFormat]:
     """Read the file and fit; return also how the file is read."""
     compare, requested = ctx.command.name != "fit", _requested_task(losses, options)
-    ranking: list[Ranked] = []
+    ranking, score = list[Ranked](), None
     intervals, wanted = None, options.get("intervals")
     try:
         with capturing_warnings() as captured, Display() as display:
@@ -111,7 +113,8 @@ def _work(
             usual = ("quantile",) if options["q"] is not None else usual
             pairs = list(product(dict.fromkeys(losses or usual), dict.fromkeys(penalties)))
             if compare:
-                fitted, ranking = _compare(data, pairs, options)
+                score = _score(data.roles.task, pairs, options)
+                fitted, ranking = _compare(data, pairs, score, options)
             else:
                 fitted = _fit(data, *pairs[0], options, options["test_loss"])
             enough = display.enough
@@ -139,6 +142,7 @@ def _work(
         command=str(ctx.obj),
         notes=notes,
         ranking=ranking,
+        score=score,
         intervals=intervals,
         columns=[used[name] for name in data.columns if name in used],
         n_columns=len(data.columns),
@@ -254,27 +258,42 @@ def _test_loss(name: str | None, loss: str, y: np.ndarray, options: dict[str, An
     return CRITERIA[name](spec.in_units(options[spec.name], robust_spread(y)))
 
 
+def _score(task: str, pairs: Sequence[tuple[str, str]], options: dict[str, Any]) -> str | None:
+    """Return the score by which classifiers are compared; None for regressions."""
+    if task == "regression":
+        if options["score"] is not None:
+            raise click.UsageError("--score is for classification; use --test-loss for regression")
+        return None
+    # the error rate of rare classes is smallest if they are never predicted, and losses of
+    # different models are not comparable
+    usual = "log" if {loss for loss, _ in pairs} == {"logistic"} else "auc"
+    return str(options["score"] or options["test_loss"] or usual)
+
+
 def _compare(
-    data: _Data, pairs: Sequence[tuple[str, str]], options: dict[str, Any]
+    data: _Data, pairs: Sequence[tuple[str, str]], score: str | None, options: dict[str, Any]
 ) -> tuple[Fitted, list[Ranked]]:
-    """Fit several losses and penalties, and rank them by the same scoring loss.
+    """Fit several losses and penalties, and rank them by the same score or scoring loss.
 
     If a stop is requested, the remaining models are skipped, and the current one, too, unless it is
     the first.
     """
-    usual = _COMMON[data.roles.task] if options["q"] is None else "quantile"
-    test_loss = options["test_loss"] or usual
+    test_loss = options["test_loss"]
+    if test_loss is None and score is None:
+        test_loss = "absolute" if options["q"] is None else "quantile"
+    elif test_loss is None and score not in OF_CLASSES:
+        test_loss = score
     best: Fitted | None = None
-    contenders = []
+    lowest, contenders = math.inf, list[tuple[Ranked, ChosenRisk]]()
     done = begin(f"comparing {len(pairs)} models", len(pairs))
     for loss, penalty in pairs:
         fitted = _fit(data, loss, penalty, options, test_loss)
         stop = done()
         if stop and not fitted.is_whole and best is not None:
             break
-        contenders.append(contender(fitted))
-        if best is None or fitted.chosen.value < best.chosen.value:
-            best = fitted
+        contenders.append(contender(fitted, score))
+        if best is None or contenders[-1][0].risk < lowest:
+            best, lowest = fitted, contenders[-1][0].risk
         del fitted  # keep only the best in memory while the next one runs
         if stop:
             break
@@ -288,6 +307,7 @@ def _requested_task(losses: Sequence[str], options: dict[str, Any]) -> str | Non
     reasons = {} if task is None else {f"--task {task}": task == TASKS[1]}
     reasons |= {f"--loss {name}".replace("_", "-"): LOSSES[name].margin for name in losses}
     reasons |= {f"--test-loss {name}".replace("_", "-"): CRITERIA[name].margin for name in scored}
+    reasons |= {} if options.get("score") is None else {"--score": True}
     reasons |= {} if options["q"] is None else {"--quantile": False}
     reasons |= {} if options["class_weight"] is None else {"--class-weight": True}
     if not reasons:
@@ -313,7 +333,11 @@ def _remarks(fitted: Fitted, ranking: Sequence[Ranked]) -> list[str]:
             f"values of alpha instead of {_ALPHAS}; use --n-alphas {_ALPHAS} for all"
         )
     if fitted.nonzeros == 0:
-        notes.append("all coefficients are zero: no feature improves on a constant prediction")
+        said = "all coefficients are zero: no feature improves"
+        said += f" the {fitted.scored_by} of a constant prediction"
+        if fitted.classes and fitted.main.test_loss_ in ("hinge", ERROR_RATE):
+            said += "; if a class is rare, use --loss logistic or --class-weight balanced"
+        notes.append(said)
     if others := [f"{row.loss} + {row.penalty}" for row in ranking[1:] if row.still_falls]:
         notes.append(
             f"the estimated risk of {', '.join(others)} was still decreasing at the last "

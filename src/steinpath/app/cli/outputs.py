@@ -119,6 +119,7 @@ def _json_of_classes(fitted: Fitted) -> dict[str, Any]:
         },
         "error_rate": estimator.error_rate_,
         "error_rate_stderr": finite(estimator.error_rate_stderr_),
+        "error_rate_interval": list(estimator.error_rate_interval_),
         "train_error_rate": estimator.train_error_rate_,
         "confusion": estimator.confusion_.tolist(),
         "models": [

@@ -34,9 +34,9 @@ from steinpath.app.fitted import FitIntervals, Fitted, Ranked, fit_intervals
 from steinpath.app.models import installed_version
 from steinpath.design._dense import DenseDesign
 from steinpath.design._transformed import InterceptDesign
+from steinpath.estimators._scores import ERROR_RATE, OF_CLASSES, SCORES
 from steinpath.plots import QUANTILES, held_out, largest_sizes, reliability, roc_curve, shorten
 from steinpath.problem._margins import class_probabilities
-from steinpath.problem._scoring import CRITERIA
 
 if TYPE_CHECKING:
     import jinja2
@@ -79,6 +79,8 @@ class Result:
     command: str = ""
     notes: Sequence[str] = ()
     ranking: Sequence[Ranked] = ()
+    #: The score by which classifiers are ranked.
+    score: str | None = None
     intervals: FitIntervals | None = None
     #: How each column is used (`ColumnSummary`), as far as listed.
     columns: Sequence[Any] = ()
@@ -100,6 +102,7 @@ def build_content(result: Result) -> SimpleNamespace:
     return SimpleNamespace(
         **vars(result),
         title=f"Predicting {result.target}" + f" from {result.source}" * bool(result.source),
+        ranked_by=fitted.words_of(result.score),
         verdict=" ".join(_sentences("verdict", fitted)),
         model=" ".join(_sentences("model", fitted, "n_iter" if remedy is str else "--n-iter")),
         facts=facts(fitted),
@@ -188,20 +191,18 @@ def _facts_of_classes(fitted: Fitted) -> list[tuple[str, str]]:
     found, estimator = [], fitted.estimator
     without = {"zero_one": "majority class", "log": "class frequencies"}
     for name, score in estimator.scores_.items():
-        words = CRITERIA[name].label
-        if not fitted.several and name == fitted.main.test_loss_ != "zero_one":
+        words = SCORES[name]
+        if not fitted.several and name == fitted.main.test_loss_ != ERROR_RATE:
             words = fitted.scored_by  # with class weights, if there are any
-        baseline = f"baseline {words} ({without.get(name, 'best constant')})"
-        found += [
-            (f"expected {words}", with_error(score.value, score.stderr)),
-            (baseline, to_digits_of(score.constant, score.stderr)),
-        ]
+        found.append((f"expected {words}", with_error(score.value, score.stderr)))
+        if name == ERROR_RATE:
+            ends = " to ".join(f"{end:.1%}" for end in estimator.error_rate_interval_)
+            found.append((f"95% interval of the {words}", ends))
+        if name not in OF_CLASSES:
+            baseline = f"baseline {words} ({without.get(name, 'best constant')})"
+            found.append((baseline, to_digits_of(score.constant, score.stderr)))
     training = to_digits_of(estimator.train_error_rate_, estimator.error_rate_stderr_)
     found.append(("training error rate", training))
-    if not fitted.several:
-        _, actual, values = fitted.left_out_classes
-        area = roc_curve(actual == 1, values[:, 0]).area
-        found.append(("area under the ROC curve", f"{area:.3f}"))
     return found
 
 
@@ -258,7 +259,10 @@ def _residuals(fitted: Fitted) -> dict[str, Any]:
 def _content_of_classes(fitted: Fitted) -> dict[str, Any]:
     """Return the confusion matrix and the curves of the out-of-fold predictions."""
     _, actual, values = fitted.left_out_classes
-    first, shares = int(not fitted.several), class_probabilities(values)
+    first, shares = (
+        int(not fitted.several),
+        class_probabilities(values, getattr(fitted.estimator, "coupling_", (0.0, 1.0))),
+    )
     roc, bins, models = [], [], []
     for k, (label, each) in enumerate(zip(fitted.labels, fitted.models, strict=True), start=first):
         curve = roc_curve(actual == k, values[:, k - first])
