@@ -2,9 +2,11 @@
 
 import itertools
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 import steinpath as sp
 from problems import draw
@@ -148,11 +150,27 @@ PENALTIES = [name for name in PENALTY_CLASSES if name != "group_lasso"]
 REGRESSIONS = [name for name, kind in LOSSES.items() if not kind.margin]
 CLASSIFICATIONS = [name for name, kind in LOSSES.items() if kind.margin]
 PAIRS = [*itertools.product(REGRESSIONS + CLASSIFICATIONS, PENALTIES)]
+NAMED = [
+    name
+    for name in sp.__all__
+    if isinstance(kind := getattr(sp, name), type)
+    and issubclass(kind, BaseEstimator)
+    and name not in ("PathRegressor", "PathClassifier", "TableEncoder")
+]
+every_model = pytest.mark.parametrize("model", [*PAIRS, *NAMED], ids=str)
 
 
-def tuned(loss, penalty, X, y, **rows):
-    kind = sp.PathRegressor if loss in REGRESSIONS else sp.PathClassifier
-    model = kind(loss, penalty, n_alphas=4, n_iter=40, random_state=0)
+def classifies(model):
+    if isinstance(model, tuple):
+        return model[0] in CLASSIFICATIONS
+    return issubclass(getattr(sp, model), ClassifierMixin)
+
+
+def tuned(model, X, y, **rows):
+    """Fit a pair of a loss and a penalty, or a named estimator."""
+    general = sp.PathClassifier if classifies(model) else sp.PathRegressor
+    kind = partial(general, *model) if isinstance(model, tuple) else getattr(sp, model)
+    model = kind(n_alphas=4, n_iter=40, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return model.fit(X, y, **rows)
@@ -164,46 +182,46 @@ def assert_the_same_model(found, expected, columns=slice(None), unit=1.0, rtol=1
     coef, reference = np.ravel(found.coef_) / unit, np.ravel(expected.coef_)[columns]
     np.testing.assert_allclose(coef, reference, rtol=rtol, atol=rtol * abs(reference).max())
     for name in ("best_risk_", "naive_risk_"):
-        relative = [getattr(model, name) / model.constant_risk_ for model in (found, expected)]
+        relative = [getattr(one, name) / one.constant_risk_ for one in (found, expected)]
         np.testing.assert_allclose(*relative, rtol=rtol, err_msg=name)
 
 
-def sample(loss, ties=False):
+def sample(model, ties=False):
     """Rows with an ordinary response, or one with ties: labels, or counts for regressions."""
     X, y, _ = draw(N, P)
-    if loss in CLASSIFICATIONS:
+    if classifies(model):
         return X, np.sign(y - np.median(y)) + 2.0
     return X, np.round(y / np.std(y)) if ties else y / np.std(y)
 
 
-@pytest.mark.parametrize(("loss", "penalty"), PAIRS)
-def test_tuned_models_do_not_depend_on_units(loss, penalty):
-    X, y = sample(loss)
-    expected = tuned(loss, penalty, X, y)
-    exponents = (-6, -3, 3, 6) if loss in REGRESSIONS else (0,)
+@every_model
+def test_tuned_models_do_not_depend_on_units(model):
+    X, y = sample(model)
+    expected = tuned(model, X, y)
+    exponents = (0,) if classifies(model) else (-6, -3, 3, 6)
     factors = np.geomspace(1e-6, 1e6, P)
     for unit in (10.0**exponent for exponent in exponents):
-        assert_the_same_model(tuned(loss, penalty, X, unit * y), expected, unit=unit)
-    scaled = tuned(loss, penalty, X * factors, y)
+        assert_the_same_model(tuned(model, X, unit * y), expected, unit=unit)
+    scaled = tuned(model, X * factors, y)
     scaled.coef_ = scaled.coef_ * factors
     assert_the_same_model(scaled, expected)
 
 
-@pytest.mark.parametrize(("loss", "penalty"), PAIRS)
-def test_tuned_models_do_not_depend_on_the_order_of_rows_and_columns(loss, penalty):
-    X, y = sample(loss, ties=True)
-    expected, rng = tuned(loss, penalty, X, y), np.random.default_rng(1)
+@every_model
+def test_tuned_models_do_not_depend_on_the_order_of_rows_and_columns(model):
+    X, y = sample(model, ties=True)
+    expected, rng = tuned(model, X, y), np.random.default_rng(1)
     rows, columns = rng.permutation(N), rng.permutation(P)
-    found = tuned(loss, penalty, X[np.ix_(rows, columns)], y[rows])
+    found = tuned(model, X[np.ix_(rows, columns)], y[rows])
     assert_the_same_model(found, expected, columns)
 
 
-@pytest.mark.parametrize(("loss", "penalty"), PAIRS)
-def test_integer_weights_are_repeated_rows(loss, penalty):
-    X, y = sample(loss)
+@every_model
+def test_integer_weights_are_repeated_rows(model):
+    X, y = sample(model)
     counts = np.random.default_rng(2).integers(0, 3, N)
-    expected = tuned(loss, penalty, np.repeat(X, counts, axis=0), np.repeat(y, counts))
-    assert_the_same_model(tuned(loss, penalty, X, y, sample_weight=counts), expected)
+    expected = tuned(model, np.repeat(X, counts, axis=0), np.repeat(y, counts))
+    assert_the_same_model(tuned(model, X, y, sample_weight=counts), expected)
 
 
 # ----- Functions -----

@@ -290,6 +290,7 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         log-probabilities in the logarithms of the probabilities, which are normalised to sum to
         one. Without out-of-fold decisions (``method=None``), one-vs-rest probabilities are
         normalised.
+
         Early stopping and a large ``alpha`` shrink probabilities towards the class frequencies.
         With class weights, probabilities refer to a population with accordingly weighted classes.
 
@@ -424,11 +425,11 @@ class PathClassifier(Classifier, GeneralEstimator):
         misclassification rates of the classes) and "auc" (the area under the ROC curve; with more
         than two classes, the mean over classes against the rest). A score has a ``value``, its
         ``stderr``, and the value ``constant`` of the best prediction without features. With more
-        than two classes, "log" is that of `predict_proba`, where `coupling_` was estimated without
-        the row, and others are means over the `estimators_`.
+        than two classes, "log" is that of ``predict_proba``, where `coupling_` was estimated
+        without the row, and others are means over the `estimators_`.
     coupling_ : tuple of float
         With more than two classes, how probabilities follow from decision values; see
-        `predict_proba`.
+        ``predict_proba``.
     confusion_ : ndarray of shape (n_classes, n_classes)
         Confusion matrix of the out-of-fold predictions; rows are actual classes.
     left_out_decision_ : ndarray of shape (n_samples,) or (n_samples, n_classes)
