@@ -166,11 +166,11 @@ def classifies(model):
     return issubclass(getattr(sp, model), ClassifierMixin)
 
 
-def tuned(model, X, y, **rows):
+def tuned(model, X, y, own=None, **rows):
     """Fit a pair of a loss and a penalty, or a named estimator."""
     general = sp.PathClassifier if classifies(model) else sp.PathRegressor
     kind = partial(general, *model) if isinstance(model, tuple) else getattr(sp, model)
-    model = kind(n_alphas=4, n_iter=40, random_state=0)
+    model = kind(n_alphas=4, n_iter=40, random_state=0, **(own or {}))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return model.fit(X, y, **rows)
@@ -221,7 +221,44 @@ def test_integer_weights_are_repeated_rows(model):
     X, y = sample(model)
     counts = np.random.default_rng(2).integers(0, 3, N)
     expected = tuned(model, np.repeat(X, counts, axis=0), np.repeat(y, counts))
-    assert_the_same_model(tuned(model, X, y, sample_weight=counts), expected)
+    found = tuned(model, X, y, sample_weight=counts)
+    assert_the_same_model(found, expected)
+    if classifies(model):
+        assert_the_same_scores(found, expected)
+
+
+OF_SCORES = "error_rate_", "error_rate_stderr_", "error_rate_interval_", "train_error_rate_"
+
+
+def assert_the_same_scores(found, expected):
+    assert found.scores_.keys() == expected.scores_.keys()
+    for name, values in expected.scores_.items():
+        np.testing.assert_allclose(found.scores_[name], values, rtol=1e-5, err_msg=name)
+    for name in (*OF_SCORES, "confusion_"):
+        values = getattr(found, name), getattr(expected, name)
+        np.testing.assert_allclose(*values, rtol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("groups", [None, np.arange(N) // 4], ids=["rows", "groups"])
+@pytest.mark.parametrize("weights", [None, "balanced", {0: 5.0, 1: 0.2}], ids=str)
+@pytest.mark.parametrize("loss", CLASSIFICATIONS)
+@pytest.mark.parametrize("k", [2, 3])
+def test_integer_weights_are_repeated_rows_of_classes(k, loss, weights, groups):
+    X, y, _ = draw(N, P)
+    y = np.digitize(y, np.quantile(y, np.arange(1, k) / k))
+    counts = np.random.default_rng(2).integers(0, 3, N)
+    repeated = {} if groups is None else {"groups": np.repeat(groups, counts)}
+    given = {} if groups is None else {"groups": groups}
+    own = {"class_weight": weights}
+    expected = tuned(
+        (loss, "lasso"), np.repeat(X, counts, 0), np.repeat(y, counts), own, **repeated
+    )
+    found = tuned((loss, "lasso"), X, y, own, sample_weight=counts, **given)
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(found.best_risk_, expected.best_risk_, rtol=1e-5)
+    assert_the_same_scores(found, expected)
+    if k == 3:
+        np.testing.assert_allclose(found.coupling_, expected.coupling_, rtol=1e-4, atol=1e-6)
 
 
 # ----- Functions -----

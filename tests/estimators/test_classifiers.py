@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.signal import lfilter
-from scipy.special import expit
+from scipy.special import expit, log_expit, softmax
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.linear_model import LogisticRegression
@@ -105,8 +105,8 @@ def test_several_classes_are_fitted_one_against_the_rest():
         assert alone.best_risk_ == model.best_risk_[k]
     decision = model.decision_function(X)
     assert_array_equal(model.predict(X), model.classes_[decision.argmax(axis=1)])
-    shares = expit(decision)
-    assert_allclose(model.predict_proba(X), shares / shares.sum(axis=1, keepdims=True))
+    a, b = model.coupling_
+    assert_allclose(model.predict_proba(X), softmax(a * decision + b * log_expit(decision), axis=1))
     assert_allclose(np.exp(model.predict_log_proba(X)), model.predict_proba(X))
     left_out = model.classes_[model.left_out_decision_.argmax(axis=1)]
     assert_allclose(model.error_rate_, np.mean(left_out != y))

@@ -381,7 +381,7 @@ def test_random_state(data):
         ({"loss": sp.LAD}, TypeError, "pass an instance"),
         ({"penalty": "l1"}, ValueError, "penalty must be one of 'lasso'"),
         ({"penalty": sp.Lasso(0.1)}, TypeError, "a function of lam, such as sp.Lasso itself"),
-        ({"penalty": "group_lasso"}, ValueError, "needs groups: pass functools.partial"),
+        ({"penalty": "group_lasso"}, ValueError, "needs penalty_params={'groups'"),
     ],
     ids=str,
 )

@@ -93,7 +93,7 @@ def test_reliability_is_that_of_coupled_probabilities(several):
     signs, values = (
         np.stack(part, axis=1) for part in zip(*map(left_out, several.values()), strict=True)
     )
-    decisions = Decisions(values, signs.argmax(axis=1), np.ones(len(values)))
+    decisions = Decisions(values, signs.argmax(axis=1))
     shares = class_probabilities(values, decisions.coupling())
     bins = reliability(left_out(several["class 1"])[0], shares[:, 1])
     assert_allclose(ax.lines[2].get_xdata(), bins.predicted)

@@ -143,7 +143,7 @@ class Fitted:
         if name is None or (not self.several and name == self.main.test_loss_):
             return self.tuning.chosen
         rows, actual, values = self.left_out_classes
-        losses = Decisions(values, actual, np.ones(len(rows))).losses(name)
+        losses = Decisions(values, actual).losses(name)
         chosen = self.tuning.chosen.with_losses(rows, values[:, 0], losses)
         value, stderr, _ = self.estimator.scores_[name]
         return replace(chosen, value=1 - value if name == "auc" else value, stderr=stderr)

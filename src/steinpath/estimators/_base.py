@@ -85,7 +85,7 @@ _LENGTHS = [100, 200, 400, 800, 1600]
 # stopping leave an error of about a thousandth where features determine the target.
 _EXACT = 5e-3
 # Attributes of fits that hold the training data: pickled and copied models do not have them.
-_WITH_ROWS = ("_search", "_tuning", "_path", "_groups", "_warm")
+_WITH_ROWS = ("_search", "_tuning", "_path", "_groups", "_warm", "_left_out")
 # Private attributes of fits.
 _PRIVATE = ("_frame_library", "_dependence", "_relative_error", *_WITH_ROWS)
 # Parameters that the runs do not depend on: with others, a warm start continues the same runs.

@@ -135,8 +135,12 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
 
     def _keep_left_out(self, tuning: Tuning, rows: PreparedRows) -> None:
         chosen, criterion = tuning.chosen, tuning.risks[0].criterion
-        y = to_numpy(rows.y)[chosen.rows]
+        n, y = rows.y.shape[0], to_numpy(rows.y)[chosen.rows]
         self.left_out_decision_ = rows.left_out(chosen)
+        # scores are of independent observations: of all copies of repeated rows
+        decisions = np.full(n, np.nan)
+        decisions[chosen.rows] = chosen.predictions
+        self._left_out = np.arange(n) if rows.sources is None else rows.sources, decisions
         self._dependence = chosen.dependence
         if isinstance(criterion, MarginCriterion):  # not a function of the user
             self.constant_risk_ = criterion.of_best_constant(y)
@@ -148,20 +152,16 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
     def _keep_scores(self, X: Any, codes: np.ndarray, sample_weight: Any, groups: Any) -> None:
         """Store scores of out-of-fold predictions, with the dependence of the selection."""
         fitted = getattr(self, "estimators_", [self])
-        known = to_numpy(self.left_out_decision_).astype(float).reshape(len(codes), -1)
-        tested = np.flatnonzero(~np.isnan(known).any(axis=1))
-        values, actual = known[tested], codes[tested]
-        weights = np.ones(len(codes))
-        if sample_weight is not None:  # one for all, or one for each row
-            weights = weights * np.asarray(_on_host("sample_weight", sample_weight), float)
-        counts, units = weights[tested], None if groups is None else check_groups(groups)[tested]
-        sample = RowSample.of(len(tested), counts, units)
-        decisions = Decisions(values, actual, counts)
+        known = np.stack([one._left_out[1] for one in fitted], axis=1)
+        tested = ~np.isnan(known).any(axis=1)
+        values, rows = known[tested], fitted[0]._left_out[0][tested]
+        actual, units = codes[rows], None if groups is None else check_groups(groups)[rows]
+        sample, decisions = RowSample.of(len(rows), groups=units), Decisions(values, actual)
         dependence = [one._dependence for one in fitted]
         largest = max(dependence)
 
         def mean_and_error(name: str) -> tuple[float, float]:
-            mean, error = sample.mean_and_error((counts * decisions.losses(name))[None, :])
+            mean, error = sample.mean_and_error(decisions.losses(name)[None, :])
             return float(mean[0]), float(error[0])
 
         def score(name: str) -> Score:
@@ -172,11 +172,8 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
             value = 1 - value if name == "auc" else value
             return Score(value, stderr * largest, decisions.constant(name))
 
-        weighted = None if np.all(counts == counts[0]) else counts
         labels = np.arange(self.classes_.shape[0])
-        counted = confusion_matrix(
-            actual, decisions.predicted, labels=labels, sample_weight=weighted
-        )
+        counted = confusion_matrix(actual, decisions.predicted, labels=labels)
         self.confusion_ = beside(counted, self.coef_)
         if decisions.several:
             # classes whose models make no error do not contribute
@@ -186,8 +183,7 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
             self.coupling_ = decisions.coupling()
         else:
             own, stderr = largest if self.error_rate_ else 1.0, self.error_rate_stderr_ / largest
-        count = sample.total if units is None else sample.units
-        found = proportion(self.error_rate_, stderr, count, own)
+        found = proportion(self.error_rate_, stderr, sample.units, own)
         self.error_rate_stderr_, self.error_rate_interval_ = found.stderr, found[1:]
         if not decisions.several and self.test_loss_ == ERROR_RATE and self.class_weight is None:
             self.best_risk_stderr_ = self.error_rate_stderr_
@@ -204,6 +200,9 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
             elif name in CRITERIA or present > 1:
                 self.scores_[name] = score(name)
         wrong = np.not_equal(to_numpy(self.predict(X)), to_numpy(self.classes_)[codes])
+        weights = np.ones(len(codes))
+        if sample_weight is not None:  # one for all, or one for each row
+            weights = weights * np.asarray(_on_host("sample_weight", sample_weight), float)
         self.train_error_rate_ = float(np.average(wrong, weights=weights))
 
     def _check_parameters(self) -> None:

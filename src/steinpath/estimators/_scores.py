@@ -63,9 +63,8 @@ class Decisions:
     """Out-of-fold decision values: (m, 1) for two classes, or one column for each of several."""
 
     values: np.ndarray
-    #: Index of the class of each row, and its weight.
+    #: Index of the class of each row.
     actual: np.ndarray
-    weights: np.ndarray
 
     @property
     def several(self) -> bool:
@@ -79,8 +78,8 @@ class Decisions:
 
     @property
     def shares(self) -> np.ndarray:
-        """Weighted shares of the classes."""
-        counts = np.bincount(self.actual, self.weights, minlength=max(2, self.values.shape[1]))
+        """Shares of the classes."""
+        counts = np.bincount(self.actual, minlength=max(2, self.values.shape[1]))
         return np.asarray(counts / counts.sum())
 
     def constant(self, name: str) -> float:
@@ -96,7 +95,7 @@ class Decisions:
         return float(np.mean([criterion.of_best_constant(signs) for signs in self._signs]))
 
     def losses(self, name: str) -> np.ndarray:
-        """Return losses of the rows whose weighted mean is a score; of "auc", 1 minus the score.
+        """Return losses of the rows whose mean is a score; of "auc", 1 minus the score.
 
         The balanced error rate and the area under the ROC curve are functions of means over the
         rows of each class. Their losses are linearised, so that the standard error of the mean is
@@ -123,10 +122,8 @@ class Decisions:
 
     def _linearised(self, losses: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Return values whose mean is that of the losses of some rows, and their influence."""
-        weights = self.weights * rows
-        mean = np.average(losses, weights=weights)
-        share = np.average(rows, weights=self.weights)
-        return np.asarray(mean + np.where(rows, losses - mean, 0.0) / share)
+        mean = losses[rows].mean()
+        return np.asarray(mean + np.where(rows, losses - mean, 0.0) / rows.mean())
 
     def _ranking(self, k: int) -> np.ndarray:
         """Return the linearised shares of rows of other classes that are ranked wrongly."""
@@ -134,14 +131,13 @@ class Decisions:
         own = self.actual == k
         wrong = np.where(own, 1 - self._below(values, ~own), self._below(values, own))
         both = self._linearised(wrong, own) + self._linearised(wrong, ~own)
-        return np.asarray(both - np.average(wrong, weights=self.weights * own))
+        return np.asarray(both - wrong[own].mean())
 
     def _below(self, values: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Return the share of some rows below each value, ties counted half."""
-        order = np.flatnonzero(rows)[np.argsort(values[rows], kind="stable")]
-        sums = np.append(0.0, np.cumsum(self.weights[order]))
-        ends = (np.searchsorted(values[order], values, side) for side in ("left", "right"))
-        return np.asarray(sum(sums[end] for end in ends) / (2 * sums[-1]))
+        ordered = np.sort(values[rows])
+        ends = (np.searchsorted(ordered, values, side) for side in ("left", "right"))
+        return np.asarray(sum(ends) / (2 * len(ordered)))
 
     def coupling(self, rows: Any = slice(None)) -> tuple[float, float]:
         r"""Return how probabilities follow from the decision values of several classes.
@@ -154,7 +150,7 @@ class Decisions:
         """
         from scipy.optimize import minimize  # takes long to import
 
-        values, weights = self.values[rows], self.weights[rows] / self.weights[rows].sum()
+        values = self.values[rows]
         own = np.arange(len(values)), self.actual[rows]
         strength = _PRIOR / (2 * len(values))
         # the derivatives of a + b log sigma(z) with respect to a and b
@@ -164,8 +160,8 @@ class Decisions:
             logs = log_class_probabilities(values, x)
             fall = np.exp(logs)
             fall[own] -= 1
-            (a, b), slope = x, np.einsum("jik,ik,i->j", parts, fall, weights)
-            value = -weights @ logs[own] + strength * ((a + b - 1) ** 2 + b**2)
+            (a, b), slope = x, np.einsum("jik,ik->j", parts, fall) / len(values)
+            value = -logs[own].mean() + strength * ((a + b - 1) ** 2 + b**2)
             return value, slope + 2 * strength * np.array([a + b - 1, a + 2 * b - 1])
 
         found = minimize(objective, [0.9, 0.1], jac=True, bounds=[(0, None)] * 2)

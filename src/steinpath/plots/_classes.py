@@ -124,7 +124,7 @@ def plot_reliability(tuning: Tuning | Mapping[str, Tuning], ax: Axes | None = No
     rows = reduce(np.intersect1d, [one.chosen.rows for one in tunings.values()])
     pairs = [held_out(one, rows) for one in tunings.values()]
     signs, values = (np.stack(part, axis=1) for part in zip(*pairs, strict=True))
-    decisions = Decisions(values, signs.argmax(axis=1), np.ones(len(rows)))
+    decisions = Decisions(values, signs.argmax(axis=1))
     coupling = decisions.coupling() if decisions.several else ()
     shares = class_probabilities(values, coupling)
     if len(pairs) == 1:
