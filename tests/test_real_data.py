@@ -115,9 +115,15 @@ def test_the_estimate_is_near_exact_leave_one_out(diabetes, kind, loss, cost):
     path = sp.run(standard, y, loss, penalty, steps, model.n_iter, fit_intercept=True)
     coef = path.coef[model.best_iter_] / X.std(axis=0)
     assert coef == pytest.approx(model.coef_, abs=1e-9 * np.abs(coef).max())
-    exact = sp.leave_one_out_path(path).values[model.best_iter_]
+    exact = sp.leave_one_out_path(path).values
+    # the folds of the audit are random: among draws, the estimate has a standard deviation of up to
+    # half of its standard error
+    alone, gaps = FASTER | {"alpha": model.alpha_}, []
+    for seed in range(6):
+        again = kind(**alone | {"random_state": seed}).fit(X, y)
+        gaps.append(again.risk_path_[0, again.best_iter_] - exact[again.best_iter_])
     # both are of the same rows: what the standard error says of new rows is more than enough
-    assert abs(model.risk_path_[at] - exact) < model.risk_stderr_[at]
+    assert abs(np.mean(gaps)) < model.risk_stderr_[at]
 
 
 @pytest.mark.parametrize(("kind", "loss", "cost"), ESTIMATORS.values(), ids=ESTIMATORS)
