@@ -184,6 +184,18 @@ def test_several_classes_are_compared_by_their_scores(name):
     assert found.estimate == (score.value, score.stderr)
 
 
+@pytest.mark.parametrize("k", [2, 3])
+def test_a_score_that_is_not_kept_is_that_of_a_fit_that_keeps_it(k):
+    names = np.unique(CLASSES)[:k]
+    found, kept = (
+        classify(CLASSES[np.isin(CLASSES, names)], test_loss=n) for n in ("log", "brier")
+    )
+    assert "brier" not in found.estimator.scores_
+    chosen, score = found.scored("brier"), kept.estimator.scores_["brier"]
+    assert chosen.value == chosen.losses.mean() == pytest.approx(score.value, rel=0.1)
+    assert chosen.stderr == pytest.approx(score.stderr, rel=0.5)
+
+
 @pytest.mark.parametrize("labels", [CLASSES, np.repeat([1, 2, 10], 50)], ids=["texts", "numbers"])
 def test_warnings_about_classes_are_not_worded_in_two_ways(labels):
     with warnings.catch_warnings(record=True) as caught:

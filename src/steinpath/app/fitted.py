@@ -145,7 +145,11 @@ class Fitted:
         rows, actual, values = self.left_out_classes
         losses = Decisions(values, actual).losses(name)
         chosen = self.tuning.chosen.with_losses(rows, values[:, 0], losses)
-        value, stderr, _ = self.estimator.scores_[name]
+        if name in self.estimator.scores_:
+            value, stderr, _ = self.estimator.scores_[name]
+        else:  # neither that of the training loss nor that of the selection
+            value, stderr = replace(chosen, stderr=0.0).mean_of(losses)
+            stderr *= max(one._dependence for one in self.models)
         return replace(chosen, value=1 - value if name == "auc" else value, stderr=stderr)
 
     def words_of(self, score: str | None) -> str:

@@ -236,6 +236,30 @@ def test_losses_without_probabilities_are_ranked_by_the_area(files):
     assert again["ranking"] == found["ranking"]
 
 
+@pytest.mark.parametrize("command", ["tune", "compare"])
+@pytest.mark.parametrize("option", ["--score", "--test-loss"])
+@pytest.mark.parametrize("name", ["log", "brier"])
+def test_losses_without_probabilities_have_no_scores_of_them(command, option, name, files):
+    losses = "--loss", "logistic", "--loss", "squared-hinge"
+    call = command, files / "of2.csv", "--target", "y", *losses, option, name
+    said = refused(*call, code=2)
+    assert f"{option} {name} requires probabilities" in said
+    assert "--loss squared-hinge;" in said
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_models_are_ranked_by_another_score_than_that_of_the_selection(k, files):
+    both = "--score", "brier", "--test-loss", "log"
+    found, _ = fitted(files, k, *both, command="compare")
+    selected, _ = fitted(files, k, "--test-loss", "log", command="compare")
+    # a Brier score is less than half of the log loss
+    risks = [row["risk"] for row in found["ranking"]]
+    assert 0 < max(risks) < min(row["risk"] for row in selected["ranking"]) / 2
+    assert sorted(row["alpha"] for row in found["ranking"]) == sorted(
+        row["alpha"] for row in selected["ranking"]
+    )
+
+
 def test_a_rare_class_is_found(tmp_path):
     # the error rate of a class of 6% is smallest if it is never predicted
     rng = np.random.default_rng(0)

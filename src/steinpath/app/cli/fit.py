@@ -46,6 +46,8 @@ _FEWEST_ROWS = 10
 # Training losses for regression and classification, of which the first is that of a single fit.
 _USUAL = {"regression": ("lad", "huber", "square_root"), "classification": ("logistic",)}
 _ALPHAS = 20
+# Scoring losses of probabilities.
+_OF_PROBABILITIES = ("log", "brier")
 
 
 def run_command(ctx: click.Context, /, loss: Any, penalty: Any, **options: Any) -> None:
@@ -266,8 +268,15 @@ def _score(task: str, pairs: Sequence[tuple[str, str]], options: dict[str, Any])
         return None
     # the error rate of rare classes is smallest if they are never predicted, and losses of
     # different models are not comparable
-    usual = "log" if {loss for loss, _ in pairs} == {"logistic"} else "auc"
-    return str(options["score"] or options["test_loss"] or usual)
+    without = [loss for loss, _ in pairs if loss != "logistic"]
+    score = str(options["score"] or options["test_loss"] or ("auc" if without else "log"))
+    if without and score in _OF_PROBABILITIES:
+        named = "score" if options["score"] else "test-loss"
+        raise click.UsageError(
+            f"--{named} {score} requires probabilities, which are not estimated with --loss "
+            f"{without[0].replace('_', '-')}; use --loss logistic or --score auc"
+        )
+    return score
 
 
 def _compare(
