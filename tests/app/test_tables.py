@@ -421,6 +421,7 @@ def test_matrices(tmp_path):
         ({"a": np.array([b"a"])}, "array 'a' is of type |S1"),
         ({"a": np.array([["a"]])}, "array 'a' is of type <U1 and shape (1, 1)"),
         ({"a": np.zeros(2, [("u", float)])}, "array 'a' is of type [('u', '<f8')]"),
+        ({"a": np.full(2, "\ud800")}, "an array holds texts that are not valid Unicode"),
         ({"a": np.array([])}, "it has no rows"),
         ({}, "it has no columns"),
     ],

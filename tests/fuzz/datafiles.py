@@ -91,8 +91,21 @@ def columns_of(rng, n, *, names=None):
         y = np.round(y)
     if chance(rng, 0.05):
         y = y * 10.0 ** rng.integers(-100, 100)
-    columns.append(Column(names[-1], "number", [float(value) for value in y]))
-    return columns
+    target = Column(names[-1], "number", [float(value) for value in y])
+    if chance(rng, 0.25):  # classes instead
+        labels = one_of(rng, LEVELS[:3])
+        codes = np.argsort(np.argsort(y)) * len(labels) // n
+        target = Column(names[-1], "text", [labels[code] for code in codes])
+    return [*columns, target]
+
+
+def with_gaps(rng, columns):
+    """Make some values of some columns missing."""
+    for column in columns[: rng.integers(1, len(columns) + 1)]:
+        gaps = rng.random(len(column.values)) < one_of(rng, (0.05, 0.05, 0.3, 0.3, 1.0))
+        column.values = [
+            None if gap else value for value, gap in zip(column.values, gaps, strict=True)
+        ]
 
 
 def feature(rng, name, n):
@@ -123,11 +136,7 @@ def data_file(rng, folder, name="data", *, wild=0.5, rows=None):
     n = int(one_of(rng, rows or (1, 9, *(10, 12, 20, 30, 40, 60) * 2)))
     columns = columns_of(rng, n)
     if chance(rng, 0.25):
-        for column in columns[: rng.integers(1, len(columns) + 1)]:
-            gaps = rng.random(n) < one_of(rng, (0.05, 0.05, 0.3, 0.3, 1.0))
-            column.values = [
-                None if gap else value for value, gap in zip(column.values, gaps, strict=True)
-            ]
+        with_gaps(rng, columns)
     known = True
     if chance(rng, wild / 4):
         known = False

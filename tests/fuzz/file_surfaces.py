@@ -21,6 +21,7 @@ from datafiles import ODD_NAMES, DataFile, damaged, data_file
 from inputs import chance, mostly, one_of
 from outcomes import Finding, Refusal, check, check_finite, evaluate, refusal
 from steinpath._support.cells import missing, read_column, texts
+from steinpath.app import TASKS
 from steinpath.app.cli.commands import usable_names
 from steinpath.app.models import load_model_file, save_model_file
 from steinpath.app.tables import FileFormat, read_table
@@ -44,20 +45,20 @@ def files(case):
         drop=[one_of(rng, file.names)] if chance(rng, 0.1) else [],
         categories=[one_of(rng, others)] if others and chance(rng, 0.2) else [],
     )
-    table = _usable(lambda: read_table(file.path, labels=options["categories"]), file.path)
+    table = usable(lambda: read_table(file.path, labels=options["categories"]), file.path)
     if isinstance(table, Refusal):
         check(not file.columns, f"a sound file is refused: {table.message}")
         damage_told = "damaged" in table.message
         check(not (damage_told and file.whole), f"a whole file is damaged: {table.message}")
         return table
-    columns = _usable(lambda: _columns(table))
+    columns = usable(lambda: _columns(table))
     if isinstance(columns, Refusal):
         check(not file.columns, f"the columns of a sound file are refused: {columns.message}")
         return columns
     _check_columns(table, columns)
     if file.columns and not options["categories"]:
         _check_values(file, columns)
-    encoded = _usable(lambda: _encoded(table, target, **options))
+    encoded = usable(lambda: _encoded(table, target, **options))
     if isinstance(encoded, Refusal):
         return encoded
     encoder, X, y, task = encoded
@@ -108,7 +109,7 @@ def _some_model(rng, task):
     return sp.PathRegressor(loss=one_of(rng, ("lad", "huber", "square_root")), **quick)
 
 
-def _usable(call, file=None):
+def usable(call, file=None):
     """Call something; only data may be refused, in a line that says where."""
     result = evaluate(call)
     if isinstance(result, Refusal):
@@ -158,15 +159,15 @@ def _check_values(file, columns):
 
 def _round_trip(case, model, target, file, table):
     """A model in a file predicts the same, what the file says, and in any order of the rows."""
-    predictions = _usable(lambda: _decided(model, table))
+    predictions = usable(lambda: _decided(model, table))
     if isinstance(predictions, Refusal):
         return predictions
     check_finite("predictions", predictions)
     kept = case.folder / "model.json"
     save_model_file(model, kept, target, table.format.to_json())
-    saved = _usable(lambda: load_model_file(kept))
+    saved = usable(lambda: load_model_file(kept))
     check(not isinstance(saved, Refusal), f"a model that was saved is refused: {saved}")
-    again = _usable(lambda: _read_for(saved, file.path))
+    again = usable(lambda: _read_for(saved, file.path))
     check(not isinstance(again, Refusal), f"read once, but not twice: {again}")
     found = evaluate(lambda: _decided(saved.model, again))
     check(np.array_equal(found, predictions), "a model that was saved predicts otherwise")
@@ -274,10 +275,22 @@ def _fit_words(rng, command, file):
         words.append("--impute")
     if chance(rng, 0.5):
         words.append("--json")
+    classes = bool(file.columns) and file.columns[-1].kind == "text"
+    if chance(rng, 0.05):
+        classes = not classes
+    losses, criteria = (
+        tuple(name for name in names if kinds[name].margin == classes)
+        for names, kinds in ((usable_names(LOSSES), LOSSES), (CRITERIA, CRITERIA))
+    )
+    if chance(rng, 0.1) and ((command != "compare" and not classes) or chance(rng, 0.1)):
+        words.append("--intervals")
     choices = {
-        "--loss": tuple(name.replace("_", one_of(rng, "-_")) for name in usable_names(LOSSES)),
+        "--loss": tuple(name.replace("_", one_of(rng, "-_")) for name in losses),
         "--penalty": tuple(name.replace("_", "-") for name in usable_names(PENALTIES)),
-        "--test-loss": tuple(CRITERIA),
+        "--test-loss": criteria,
+        "--task": (TASKS[classes],),
+        "--group": tuple(file.names[:-1]),
+        "--time": tuple(file.names[:-1]),
         "--rule": ("min", "one-se"),
         "--seed": ("0", "1", "4294967296", "9" * 40),
         "--quantile": ("0.5", "0.9", "1e-9", "0.999999"),
@@ -289,6 +302,12 @@ def _fit_words(rng, command, file):
         "--drop": tuple(file.names),
         "--category": tuple(file.names),
     }
+    if classes:
+        choices["--class-weight"] = ("balanced",)
+    if classes and (command != "fit" or chance(rng, 0.1)):
+        choices["--score"] = "log", "auc", "zero-one", "balanced_error", "brier"
+    if chance(rng, 0.02):
+        choices["--gap"] = "0", "3", "1000"
     for name in rng.permutation(list(choices))[: rng.integers(0, 5)]:
         for _ in range(one_of(rng, (1, 1, 1, 2))):
             words.append(f"{name}={one_of(rng, choices[str(name)])}")
@@ -313,7 +332,9 @@ def _predict(case, file):
     rng = case.rng
     words = ["fit", file.path.name, f"--target={file.names[-1].strip()}", "--impute", "--out=out"]
     words += ["--no-plots", "--iters=3", "--n-alphas=1"]
-    words.append(f"--test-loss={one_of(rng, list(CRITERIA))}")
+    classes = bool(file.columns) and file.columns[-1].kind == "text"
+    names = [name for name, kind in CRITERIA.items() if kind.margin == classes]
+    words.append(f"--test-loss={one_of(rng, names)}")
     _, refused = _call(case, words)
     if refused is not None:
         return refused
@@ -337,11 +358,13 @@ def _predict(case, file):
     named = [Path(word) for word in words[3:] if Path(word).is_file() and word != new.path.name]
     text = result.stdout or (named[-1].read_text(encoding="utf-8") if named else "")
     if text.startswith("{"):
-        found = _strict(text)["predictions"]
+        columns = _strict(text) | {"notes": []}
     else:
-        head, *found = text.splitlines()
-        check(head == "prediction", f"predictions begin with {head!r:.60}")
-    check_finite("predictions", [float(value) for value in found])
+        head, *rows = csv.reader(text.splitlines())
+        columns = dict(zip(head, zip(*rows, strict=True), strict=True))
+    found = columns.pop("predictions" if text.startswith("{") else "prediction")
+    numbers = [*columns.values()] if is_classifier(load_model_file(words[1]).model[-1]) else [found]
+    check_finite("predictions", [float(value) for values in numbers for value in values])
     rows = read_table(words[2] if Path(words[2]).exists() else new.path).frame.num_rows
     check(len(found) == rows, f"{len(found)} predictions for {rows} rows")
     return result
@@ -428,7 +451,8 @@ def _check_fit(case, command, words, result, file):
         check_finite("numbers", _numbers(_strict(result.stdout)))
     else:
         case.note(stdout=result.stdout)
-        _check_numbers("output", result.stdout, file)
+        if file.columns:  # words of a file that nobody knows may well be no numbers
+            check_numbers("output", result.stdout)
     named = {path.name: path for path in case.folder.rglob("*") if path.is_file()}
     wanted = {"fit": {"model.json"}, "tune": {"model.json", "ranking.csv"}}
     for name in wanted.get(command, {"ranking.csv"}) | {"risk.csv", "report.html"}:
@@ -438,13 +462,11 @@ def _check_fit(case, command, words, result, file):
             rows = list(csv.DictReader(named[name].read_text(encoding="utf-8").splitlines()))
             check(len(rows) > 0, f"{name} has no rows")
             for row in rows:
-                others = ("loss", "penalty", "still_falls")
+                others = ("loss", "penalty", "still_falls", "class")
                 numbers = {k: v for k, v in row.items() if k not in others}
                 check_finite(f"{name}: {row}", [float(value) for value in numbers.values()])
-    page = re.sub(
-        r"(?s)<(script|style).*?</\1>|<[^>]*>", " ", named["report.html"].read_text("utf-8")
-    )
-    _check_numbers("report", page, file)
+    if file.columns:
+        check_numbers("report", visible(named["report.html"]))
     if command != "compare":
         saved = load_model_file(named["model.json"])
         table = _read_for(saved, words[1])
@@ -453,10 +475,16 @@ def _check_fit(case, command, words, result, file):
         check_finite("predictions", predicted)
 
 
-def _check_numbers(where, text, file):
-    """No number is none; words of a file that nobody knows may well be."""
-    none = NO_NUMBER.search(text) if file.columns else None
+def check_numbers(where, text):
+    """No number of a text is none."""
+    none = NO_NUMBER.search(text)
     check(none is None, f"{none} in the {where}")
+
+
+def visible(page):
+    """The text of a report."""
+    text = page.read_text(encoding="utf-8")
+    return re.sub(r"(?s)<(script|style).*?</\1>|<[^>]*>", " ", text)
 
 
 def _numbers(found):

@@ -197,8 +197,11 @@ def _read_npz(path: Path) -> Any:
     if len({len(array) for array in arrays.values()}) > 1:
         rows = ", ".join(f"{name!r} has {len(array)}" for name, array in arrays.items())
         raise DataError(f"arrays must have the same number of rows, but {rows}")
-    arrow, columns = import_arrow(), [np.ascontiguousarray(column) for column in columns]
-    return arrow.table([arrow.array(column) for column in columns], names=check_names(names))
+    arrow, names = import_arrow(), check_names(names)
+    try:
+        return arrow.table([arrow.array(np.ascontiguousarray(x)) for x in columns], names=names)
+    except UnicodeDecodeError:
+        raise DataError("an array holds texts that are not valid Unicode") from None
 
 
 def _load_array(loaded: Any, name: str) -> np.ndarray:
