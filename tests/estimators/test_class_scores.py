@@ -38,6 +38,12 @@ def test_intervals_of_a_proportion_cover_it():
         assert np.mean([one.lower <= rate <= one.upper for one in own]) > 0.93
 
 
+def test_a_single_unit_has_an_interval_and_no_standard_error():
+    found = proportion(0.5, np.inf, 1)
+    assert found.stderr == np.inf
+    assert_allclose(found[1:], proportion_confint(0.5, 1, method="wilson"))
+
+
 def test_dependent_rows_widen_an_interval():
     narrow, wide = (proportion(0.1, 0.03, 100, dependence) for dependence in (1.0, 2.0))
     assert_allclose(0.1 - wide.lower, 2 * (0.1 - narrow.lower))

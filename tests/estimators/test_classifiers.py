@@ -122,6 +122,12 @@ def test_the_weight_of_the_rest_is_the_mean_of_its_rows():
     assert_array_equal(alone.coef_[0], model.coef_[0])
 
 
+@pytest.mark.parametrize("test_loss", ["absolute", sp.Quantile(0.3)], ids=str)
+def test_scoring_losses_for_regression_are_refused(test_loss):
+    with pytest.raises(ValueError, match="test_loss"):
+        sp.HingeLasso(test_loss=test_loss).fit(*draw())
+
+
 def test_probabilities_are_of_the_logistic_loss_alone():
     X, y = draw()
     model = sp.HingeRidge(**QUICK).fit(X, y)

@@ -447,11 +447,13 @@ def _check_fit(case, command, words, result, file):
     if "--help" in words or "-h" in words:
         return
     check(not result.stderr, f"on the standard error: {result.stderr!r:.200}")
+    # words of a file that nobody knows, and of the command line, may well be no numbers
+    known = file.columns and not NO_NUMBER.search(" ".join(words))
     if "--json" in words:
         check_finite("numbers", _numbers(_strict(result.stdout)))
     else:
         case.note(stdout=result.stdout)
-        if file.columns:  # words of a file that nobody knows may well be no numbers
+        if known:
             check_numbers("output", result.stdout)
     named = {path.name: path for path in case.folder.rglob("*") if path.is_file()}
     wanted = {"fit": {"model.json"}, "tune": {"model.json", "ranking.csv"}}
@@ -463,9 +465,10 @@ def _check_fit(case, command, words, result, file):
             check(len(rows) > 0, f"{name} has no rows")
             for row in rows:
                 others = ("loss", "penalty", "still_falls", "class")
-                numbers = {k: v for k, v in row.items() if k not in others}
+                # standard errors that are not known are empty
+                numbers = {k: v for k, v in row.items() if v and k not in others}
                 check_finite(f"{name}: {row}", [float(value) for value in numbers.values()])
-    if file.columns:
+    if known:
         check_numbers("report", visible(named["report.html"]))
     if command != "compare":
         saved = load_model_file(named["model.json"])

@@ -234,3 +234,10 @@ def test_targets_whose_errors_have_no_standard_error(size, tmp_path):
     line = command("fit", file, "--target", "y", "--out", tmp_path / "o", code=3).stderr
     assert line.startswith("Error: y has entries of magnitude up to")
     assert "rescale y" in line
+
+
+def test_a_tolerance_whose_square_is_too_large():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((200, 3)), rng.standard_normal(200)
+    model = sp.LADLasso(n_alphas=2, n_iter=3, select="last", tol=np.float64(1e155), random_state=0)
+    assert model.fit(X, y).n_iter_ == 3  # without a warning

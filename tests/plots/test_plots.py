@@ -1,5 +1,6 @@
 """Plots: contents, axes, and files."""
 
+import math
 import sys
 from dataclasses import replace
 
@@ -436,6 +437,14 @@ def test_ranking_with_one_far_behind_or_alone():
     assert not plots.plot_ranking(RANKING[:1]).texts
     with pytest.raises(ValueError, match="nothing to rank"):
         plots.plot_ranking([])
+
+
+def test_ranking_without_standard_errors():
+    unknown = {"stderr": math.inf, "behind_stderr": math.inf}
+    ax = plots.plot_ranking([replace(row, **unknown) if row.behind else row for row in RANKING])
+    whiskers = [line.get_xdata() for line in ax.lines[1:] if len(line.get_xdata()) == 2]
+    assert_allclose(whiskers, [[0.8, 1.2], [1.1, 1.1], [1.5, 1.5]])
+    assert texts_of(ax)[1:3] == ["+0.1", "+0.5"]
 
 
 def test_arrays_of_other_libraries():

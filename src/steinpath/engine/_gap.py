@@ -297,7 +297,7 @@ def not_converged(path: Path, tol: float) -> str | None:
             f"the fitted values changed by {moved:.2g} standard deviations of y in the last tenth "
             f"of {path.n_iter} iterations"
         )
-    last, first = float(path.objective[-1]), float(path.objective[0])
+    last, first, tol = float(path.objective[-1]), float(path.objective[0]), float(tol)
     # the objective of a nearly perfect fit does not measure the scale
     scale = max(last, tol * first)
     response = path.response

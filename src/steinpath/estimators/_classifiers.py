@@ -209,6 +209,8 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         if isinstance(self.test_loss, str):
             names = [name for name, kind in CRITERIA.items() if kind.margin]
             check_choice("test_loss", self.test_loss, names)
+        elif not getattr(self.test_loss, "margin", True):
+            raise ValueError(f"test_loss={self.test_loss!r} is a loss for regression")
         super()._check_parameters()
 
     def _loss(self, spread: float = 1.0) -> Loss:

@@ -44,10 +44,10 @@ def proportion(rate: float, stderr: float, count: float, dependence: float = 1.0
 
     The standard error, without that dependence, determines the number of independent units. It is
     zero if no unit, or every unit, is an error; then there are ``count`` units, and the standard
-    error is taken from the interval: about 1 / count.
+    error is taken from the interval: about 1 / count. It is infinite if there is a single unit.
     """
     variance, square = rate * (1 - rate), _NORMAL_95**2
-    if variance > 0 and stderr > 0:
+    if variance > 0 and 0 < stderr < math.inf:
         count = variance / stderr**2
     centre = (rate + square / (2 * count)) / (1 + square / count)
     half = math.sqrt(variance / count + square / (4 * count**2)) / (1 + square / count)

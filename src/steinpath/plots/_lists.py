@@ -75,6 +75,7 @@ def plot_ranking(rows: Sequence[Any], ax: Axes | None = None) -> Axes:
         raise ValueError("nothing to rank: rows is empty")
     rows = sorted(rows, key=lambda row: row.risk)
     risks, errors = (np.array([getattr(row, name) for row in rows]) for name in ("risk", "stderr"))
+    errors = np.where(np.isfinite(errors), errors, 0.0)  # those that are not known
     low, high = _range_of(risks, 2 * errors)
     with drawing_on(ax, (4.8, 0.75 + 0.2 * len(rows))) as axes:
         axes.axvline(risks[0], color=GREY, lw=0.6, ls=":", zorder=1)

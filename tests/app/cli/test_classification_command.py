@@ -260,6 +260,19 @@ def test_models_are_ranked_by_another_score_than_that_of_the_selection(k, files)
     )
 
 
+@pytest.mark.parametrize(("k", "score"), [(2, "log"), (3, "log"), (3, "auc")])
+def test_errors_are_unknown_if_one_group_is_tested(k, score, tmp_path):
+    # without the other group there are too few rows to train on
+    table = drawn(n=40, k=k).assign(group=["one"] * 36 + ["other"] * 4)
+    table.loc[36:, "y"] = np.resize(NAMES[:k], 4)
+    table.to_csv(tmp_path / "d.csv", index=False)
+    command = "compare", tmp_path / "d.csv", "--target", "y", "--group", "group", "--json"
+    said = call(*command, *QUICK, "--score", score, "--out", tmp_path / "out")
+    ranking = json.loads(said.stdout)["ranking"]
+    assert [row["behind_stderr"] for row in ranking[1:]] == [None] * (len(ranking) - 1)
+    assert pd.read_csv(tmp_path / "out" / "ranking.csv")["behind_stderr"].isna().sum() == 1
+
+
 def test_a_rare_class_is_found(tmp_path):
     # the error rate of a class of 6% is smallest if it is never predicted
     rng = np.random.default_rng(0)

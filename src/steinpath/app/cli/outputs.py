@@ -33,7 +33,7 @@ def write_outputs(
         save_model_file(result.fitted.model, file, result.target, form.to_json())
         yield "model", file
     for label, name, rows in (
-        ("ranking", "ranking.csv", map(asdict, result.ranking)),
+        ("ranking", "ranking.csv", _ranking_rows(result)),
         ("risks", "risk.csv", _risk_rows(result.fitted)),
         ("intervals", "intervals.csv", _interval_rows(result.intervals)),
     ):
@@ -90,7 +90,7 @@ def as_json(result: Result, files: dict[str, str]) -> dict[str, Any]:
         "stop": main.stop_,
         "warnings": [worded(text, option) for text in fitted.estimator.warnings_],
         "notes": list(result.notes),
-        "ranking": [asdict(row) for row in result.ranking],
+        "ranking": [*_ranking_rows(result)],
         "interrupted": result.interrupted,
         "files": files,
     }
@@ -135,6 +135,13 @@ def _json_of_classes(fitted: Fitted) -> dict[str, Any]:
             for label, each in zip(fitted.labels, fitted.models, strict=True)
         ],
     }
+
+
+def _ranking_rows(result: Result) -> Iterator[dict[str, Any]]:
+    """Yield the numbers of each model; None for standard errors that are not known."""
+    for row in result.ranking:
+        unknown = {name: finite(getattr(row, name)) for name in ("stderr", "behind_stderr")}
+        yield asdict(row) | unknown
 
 
 def _interval_rows(found: FitIntervals | None) -> Iterator[dict[str, Any]]:
