@@ -441,7 +441,8 @@ def test_other_arguments_that_are_refused():
             validate(path, test_loss=lambda y, z: 0 * y + np.nan)
     with pytest.raises(TypeError, match="burman must be True or False"):
         sp.cross_validate_path(path, burman=1)
-    for size in (0, 0.0, 1.0, N, -1, "half", np.nan, None, [1], np.inf, 1e308, True):
+    wrong = 0, 0.0, 1.0, N, -1, "half", np.nan, None, [1], np.inf, 1e308, True, 10**400
+    for size in wrong:
         with pytest.raises(ValueError, match="test_size"):
             sp.hold_out_path(path, size)
     for validate in (sp.cross_validate_path, sp.hold_out_path):
@@ -475,6 +476,7 @@ def used_up():
         (1, "cv must be at least 2, got 1"),
         (N + 1, "cv must be at most 17, got 18"),
         (True, "cv must be an integer"),
+        (None, "cv must be a number of folds"),
         (5.0, "cv must be a number of folds"),
         ("five", "cv must be a number of folds, a scikit-learn splitter"),
         ([], "cv must have splits"),

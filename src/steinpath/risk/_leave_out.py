@@ -487,7 +487,7 @@ def hold_out_path(
     """
     from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
 
-    if not isinstance(test_size, Real) or math.isnan(test_size):
+    if not isinstance(test_size, Real) or not test_size < math.inf:
         raise ValueError(
             "test_size must be a proportion of the rows, between 0 and 1, or a number of rows; got "
             f"{shown(test_size)}"

@@ -67,7 +67,8 @@ class RiskOptions:
         self._store("audit", self._checked_audit())
         if self.groups is not None:
             self._store("groups", check_groups(self.groups))
-        self._store("cv", check_cv(self.cv))
+        if self.cv is not None:
+            self._store("cv", check_cv(self.cv))
         self._check_splits()
 
     def _check_splits(self) -> None:

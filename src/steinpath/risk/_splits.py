@@ -174,7 +174,7 @@ def _is_missing(label: Any) -> bool:
 
 def check_cv(cv: Any) -> Any:
     """Refuse an invalid ``cv`` before the rows are known."""
-    if cv is None or isinstance(cv, Splits):
+    if isinstance(cv, Splits):
         return cv
     if isinstance(cv, Integral):
         return check_count("cv", cv, low=2)

@@ -126,7 +126,8 @@ class StopOnRisk:
         object.__setattr__(self, "patience", check_count("patience", self.patience))
         store_number(self, "growth", low=1, open_low=True)
         check_rng(self.rng)
-        object.__setattr__(self, "cv", check_cv(self.cv))  # an iterator can be read only once
+        if self.cv is not None:  # an iterator can be read only once
+            object.__setattr__(self, "cv", check_cv(self.cv))
         self._options()
 
     def horizons(self, n_iter: int) -> Iterator[int]:
