@@ -204,6 +204,15 @@ def test_an_error_on_new_rows_that_is_no_number(fitted, tmp_path):
     assert "inf" not in result.output
 
 
+def test_a_target_of_new_rows_that_is_refused(fitted, tmp_path):
+    _, model = fitted
+    new = tmp_path / "new.csv"
+    new.write_text("x,y\n1,inf\n", encoding="utf-8")
+    result = command("predict", model, new, code=3)
+    assert "not finite, in line 2" in result.stderr
+    assert not result.stdout  # no predictions before the error
+
+
 def test_standard_errors_of_large_losses_in_single_precision():
     changes = np.random.default_rng(0).standard_normal((3, 20, 2)) * 1e11
     expected = Interactions(changes).stderr() ** 2

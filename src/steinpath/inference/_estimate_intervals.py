@@ -307,7 +307,8 @@ def _total_response(debiased: Debiased) -> Diagnostic:
     ratio = 1 / best if 0 < best < math.inf else math.inf
     problem = "near zero, so that the intervals are wide"
     if ratio <= 2:
-        problem = f"uncertain (relative standard error {doubt:.0%}), and so are the intervals"
+        size = f" (relative standard error {doubt:.0%})" if math.isfinite(doubt) else ""
+        problem = f"uncertain{size}, and so are the intervals"
     message = (
         f"the total response C_t of the duals to the residuals at iteration {debiased.t} is "
         f"{problem}; use an iteration with short intervals, more rows, or another loss"

@@ -57,6 +57,7 @@ def run_predict(
     with capturing_warnings() as captured, placed(table.place):
         X = encoder.transform(table.frame)
         columns = dict(zip(names, _predict(estimator, X, interval), strict=True))
+        remarks = [*_remarks(saved, table, columns, interval)]  # before anything is printed
     all_notes = (*table.notes, *(text for text, _ in captured))
     notes = [worded(note, option, table.place) for note in all_notes]
     for note in notes:
@@ -75,7 +76,7 @@ def run_predict(
         sys.stdout.write(text)
     else:
         write_text(Path(out), text)
-    for remark in _remarks(saved, table, columns, interval):
+    for remark in remarks:
         click.echo(remark, err=True)
 
 
