@@ -40,8 +40,8 @@ _UNIT = re.compile(
 _TIME = re.compile(
     r"(?i:.*(year|mo?nth|week|day|hour|date|time|period|quarter|season).*|(.*[_ ])?ages?([_ ].*)?)"
 )
-# Distinct values that a unit has at least: by its name, as consecutive numbers, as text, since there
-# are more units than months, and as other numbers.
+# Distinct values that a unit has at least: by its name, as consecutive numbers, as text (there are
+# more units than months), and as other numbers.
 _UNITS, _UNITS_IN_ORDER, _UNITS_IN_BLOCKS, _UNITS_AS_CODES = 5, 10, 13, 20
 #: Remarks about values that repeat.
 ABOUT_UNITS = ("blocks of rows", "repeated identifier")
