@@ -70,9 +70,9 @@ class ProbeColumns:
 
 def follow(linearization: Linearization, coordinates: Array, columns: ProbeColumns) -> Array:
     """Return coefficients (N + 1, members, k), given coordinates (N, members, k) of the duals."""
-    dtype = columns.reader.dtype
+    dtype, xp = columns.reader.dtype, namespace(columns.reader)
     # probes that diverge are kept finite, and so are their squares
-    limit = float(namespace(columns.reader).finfo(dtype).max) ** 0.4
+    limit = float(xp.finfo(dtype).max) ** 0.4
     scale = 1.0 if columns.into_v is None else 1 / linearization.n_samples
     N, *width = coordinates.shape
     result = like(np.zeros((N + 1, *width)), coordinates)
@@ -85,7 +85,11 @@ def follow(linearization: Linearization, coordinates: Array, columns: ProbeColum
     )
     for t, (reading,) in responses(linearization, feed):
         result[t, ...] = clip(scale * cast(reading, result.dtype), -limit, limit)
-    return result
+    # unless all probes of a path diverge, and so do its tangents
+    largest = xp.max(xp.abs(result), axis=0)
+    least = xp.min(xp.where(largest > 0, largest, 0 * largest + limit), axis=1)
+    lost = (least > limit / 2) & xp.any(largest > 0, axis=1)
+    return xp.where(lost[:, None], math.nan + result, result) if xp.any(lost) else result
 
 
 def allocate(sizes: np.ndarray, n_probes: int) -> np.ndarray:
@@ -137,7 +141,7 @@ class ProbeEstimates:
         largest = np.abs(drawn).max(axis=0)
         usual = [np.median(largest[labels == k]) for k in range(self.trajectory.rank)]
         most = _DIVERGED * np.array(usual)[labels]
-        stable = (largest <= most) | (most == 0)
+        stable = ~(largest > most) | (most == 0)
         drawn, labels = drawn[:, stable], labels[stable]
         sizes, counts = self.trajectory.sizes, np.bincount(labels)
         of_directions = labels[:, None] == np.arange(len(counts))

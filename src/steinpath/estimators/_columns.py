@@ -334,10 +334,15 @@ def _units(name: str, read: ReadColumn) -> list[Remark]:
 
 def _are_codes(values: np.ndarray, runs: np.ndarray) -> bool:
     """Whether these integers in blocks of rows are codes of units: not measurements in order."""
-    steps, mean = np.diff(values), runs.mean()
+    with np.errstate(over="ignore"):  # of large numbers
+        steps, mean = np.diff(values), runs.mean()
     if values[0] in (0, 1) and np.all(steps == 1):
         return bool(len(runs) >= _UNITS_IN_ORDER and runs.max() <= 2 * mean)
-    if len(runs) < _UNITS_AS_CODES or len(np.unique(values)) < len(runs) or np.ptp(steps) == 0:
+    if (
+        len(runs) < _UNITS_AS_CODES
+        or len(np.unique(values)) < len(runs)
+        or np.all(steps == steps[0])
+    ):
         return False
     # numbers of rows vary less than those of a sample, or they are similar and values are irregular
     in_order = np.all(steps > 0) or np.all(steps < 0)
