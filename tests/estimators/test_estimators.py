@@ -415,6 +415,11 @@ def test_penalties_by_class_are_those_by_name():
         np.testing.assert_array_equal(found.coef_, expected.coef_)
         found = sp.PathRegressor("lad", functools.partial(kind, unit=2.0), **quick).fit(X, y)
         assert found.penalty_.unit == 2
+    expected = sp.PathRegressor("lad", "none", **quick).fit(X, y)
+    found = sp.PathRegressor("lad", sp.NoPenalty, **quick).fit(X, y)
+    np.testing.assert_array_equal(found.coef_, expected.coef_)
+    with pytest.raises(ValueError, match="'group_lasso' needs penalty_params"):
+        sp.PathRegressor("lad", sp.GroupLasso, **quick).fit(X, y)
 
 
 @pytest.mark.parametrize("name", ["LADLasso", "LogisticElasticNet", "PathRegressor"])

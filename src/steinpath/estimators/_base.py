@@ -785,6 +785,8 @@ class GeneralEstimator(PathEstimator):
             raise ValueError(
                 f"penalty_params requires a name for penalty, got {self.penalty!r:.60}"
             )
+        if self.penalty in PENALTIES.values():
+            return named_penalty(self.penalty, {}, loss, spread)
         return in_units(self.penalty, loss, spread)
 
 
