@@ -445,3 +445,22 @@ def test_noise_of_losses_with_kinks_and_jumps(medium):
         spread = np.std([risk.values for risk in draws], axis=0, ddof=1)[3:]
         claimed = np.sqrt(np.mean([risk.probe_stderr**2 for risk in draws], axis=0))[3:]
         assert 0.6 < np.sqrt(np.mean(claimed**2) / np.mean(spread**2)) < 1.6
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_collinear_columns_with_probes_that_diverge(seed):
+    """A few of the probes grow exponentially: they are left out, and the rest is accurate."""
+    rng, n, n_new = np.random.default_rng(seed), 60, 4000
+    latent = rng.standard_normal((n + n_new, 1))
+    latent = latent + 0.02 * rng.standard_normal((n + n_new, 3)) @ rng.standard_normal((3, 10))
+    knots = np.quantile(latent[:n], np.linspace(0, 1, 17)[1:-1], axis=0)
+    X = np.maximum(latent[:, :, None] - knots.T, 0).reshape(n + n_new, -1)
+    X = (X - X[:n].mean(axis=0)) / X[:n].std(axis=0)
+    y = X[:, ::17].sum(axis=1) / 5 + rng.standard_normal(n + n_new)
+    algorithm = sp.HalpernPDHG(ratio="auto", warmup=10)
+    options = {"n_iter": 1500, "fit_intercept": True}
+    path = sp.run(X[:n], y[:n], sp.LAD(), sp.Lasso(0.02), algorithm, **options)
+    risk = sp.estimate_risk(path, method="compressed", row_scale="norm", n_probes=64, rng=0)
+    error = np.abs(y[n:] - path.coef @ X[n:].T - path.intercept[:, None]).mean(axis=1)
+    assert np.median(np.abs(risk.values / error - 1)) < 0.2
+    assert risk.values[-1] < 2 * error[-1]

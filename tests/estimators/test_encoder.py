@@ -174,6 +174,35 @@ def test_columns_that_are_left_out():
     assert encoder.n_features_in_ == 10
 
 
+def blocks_noted(values):
+    encoder = fit({"code": values, "x": np.random.default_rng(0).standard_normal(len(values))})
+    return any("same value in blocks of rows" in note for note in encoder.notes_)
+
+
+def test_codes_of_units_in_blocks_of_rows():
+    """Codes of firms, states, animals and schools, and measurements in order."""
+    rng = np.random.default_rng(0)
+    firms = np.sort(rng.choice(10_000, 157, replace=False))
+    states = np.delete(np.arange(1, 52), [1, 11, 30])
+    assert blocks_noted(np.repeat(firms, 3))
+    assert blocks_noted(np.repeat(firms[::-1], 8) + 0.0)
+    assert blocks_noted(np.repeat(rng.permutation(firms), rng.integers(6, 11, 157)))
+    assert blocks_noted(np.repeat(states, 30))
+    assert blocks_noted(np.repeat(firms, rng.integers(25, 68, 157)))
+    assert not blocks_noted(np.repeat(firms[:19], 8))
+    assert not blocks_noted(np.repeat(np.arange(1985, 2015), 20))
+    assert not blocks_noted(np.tile(np.repeat(firms, 3), 2))
+    for sample in (
+        rng.integers(18, 65, 900),
+        rng.poisson(100, 2000),
+        rng.geometric(0.02, 500),
+        np.round(rng.lognormal(3, 1, 1000)),
+        100 * rng.integers(10, 60, 1000),
+    ):
+        assert not blocks_noted(np.sort(sample))
+        assert not blocks_noted(sample)
+
+
 def test_identifiers():
     n = 20
     data = {

@@ -390,6 +390,38 @@ def test_wrong_parameters(parameters, error, message, data):
         make("PathRegressor", **parameters).fit(*data)
 
 
+@pytest.mark.parametrize("name", ["LADLasso", "QuantileLasso", "HuberRidge", "LogisticRidge"])
+def test_errors_of_arguments_name_the_class(name):
+    with pytest.raises(TypeError, match=rf"^{name}\.__init__\(\) takes 1 positional argument"):
+        getattr(sp, name)(1, 2, 3)
+
+
+def test_penalties_by_class_are_those_by_name():
+    """Also in the unit of y, unless they are given one of their own."""
+    X, y = np.random.default_rng(0).standard_normal((2, 60, 5))
+    y = 1000 * (X[:, 0] + y[:, 0])
+    quick = {"n_alphas": 4, "n_iter": 40, "random_state": 0}
+    for name, kind, own in (
+        ("mcp", sp.MCP, {"gamma": 2.5}),
+        ("scad", sp.SCAD, {"a": 3.0}),
+        ("elastic_net", sp.ElasticNet, {"l1_ratio": 0.3}),
+    ):
+        expected = sp.PathRegressor("lad", name, **quick).fit(X, y)
+        found = sp.PathRegressor("lad", kind, **quick).fit(X, y)
+        np.testing.assert_array_equal(found.coef_, expected.coef_)
+        assert found.penalty_.unit == found.y_scale_
+        expected = sp.PathRegressor("lad", name, penalty_params=own, **quick).fit(X, y)
+        found = sp.PathRegressor("lad", functools.partial(kind, **own), **quick).fit(X, y)
+        np.testing.assert_array_equal(found.coef_, expected.coef_)
+        found = sp.PathRegressor("lad", functools.partial(kind, unit=2.0), **quick).fit(X, y)
+        assert found.penalty_.unit == 2
+    expected = sp.PathRegressor("lad", "none", **quick).fit(X, y)
+    found = sp.PathRegressor("lad", sp.NoPenalty, **quick).fit(X, y)
+    np.testing.assert_array_equal(found.coef_, expected.coef_)
+    with pytest.raises(ValueError, match="'group_lasso' needs penalty_params"):
+        sp.PathRegressor("lad", sp.GroupLasso, **quick).fit(X, y)
+
+
 @pytest.mark.parametrize("name", ["LADLasso", "LogisticElasticNet", "PathRegressor"])
 def test_unknown_parameters_are_refused_by_the_name_of_the_estimator(name):
     kind = getattr(sp, name)

@@ -164,7 +164,7 @@ def test_the_minimum_shows_beside_a_start_and_a_tail_that_are_huge(risk):
     best = values.min()
     assert low < best < high
     assert high < 2 * values[1:-5].max()
-    assert texts_of(ax) == ["6 iterations off the scale, up to 1e+06"]
+    assert texts_of(ax) == ["6 iterations off the scale, up to 1,000,000"]
     assert_array_equal(curves_of(ax)["estimated risk"], values)  # all there, for who zooms out
 
 
@@ -372,7 +372,7 @@ def test_audit_with_a_huge_tail(risk):
     differences = np.array(risk.audit.differences)
     differences[-3:] += 1e5
     ax = plots.plot_audit(replace(risk, audit=replace(risk.audit, differences=differences)))
-    assert texts_of(ax) == ["3 iterations off the scale, up to 1e+05"]
+    assert texts_of(ax) == ["3 iterations off the scale, up to 100,000"]
     assert ax.get_ylim()[1] < 100
     with pytest.raises(ValueError, match="audit=32"):
         plots.plot_audit(replace(risk, audit=None))

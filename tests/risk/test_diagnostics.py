@@ -627,7 +627,7 @@ def test_differences_that_are_significant_and_visible(difference, spread, stderr
     assert found.warns == (value == 10)
     if found.warns:
         assert f"differs from the estimate by {difference:+.2g}" in found.message
-        assert "10.0 standard errors" in found.message
+        assert "(10 standard errors)" in found.message
         assert f"corrected by {float(risk.audit.repair[0]):+.2g}" in found.message
 
 

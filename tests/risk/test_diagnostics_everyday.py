@@ -8,6 +8,8 @@ from scipy.signal import lfilter
 from sklearn.model_selection import TimeSeriesSplit
 
 import steinpath as sp
+from steinpath._support.printing import number
+from steinpath.problem._scoring import HuberError
 
 SEEDS = pytest.mark.parametrize("seed", range(3))
 
@@ -153,11 +155,28 @@ def test_a_penalty_above_the_largest(loss, fit_intercept):
         warnings = sp.estimate_risk(path, method="loo", rng=0).warnings
         assert any("all coefficients are zero" in message for message in warnings) == zero
         if zero:
-            assert f"lam = {factor * largest:.3g} exceeds lam_max = {largest:.3g}" in warnings[0]
-            given, most = factor * largest / math.sqrt(60), largest / math.sqrt(60)
-            assert f"alpha = {given:.3g} exceeds {most:.3g}" in warnings[0]
+            given, most = number(factor * largest, 3), number(largest, 3)
+            assert f"lam = {given} exceeds lam_max = {most}" in warnings[0]
+            given, most = (number(x * largest / math.sqrt(60), 3) for x in (factor, 1))
+            assert f"(for estimators, alpha = {given} exceeds {most};" in warnings[0]
     path = sp.run(X, np.zeros(60), loss, sp.Ridge(5.0), n_iter=5)  # which never gives zero
     assert sp.estimate_risk(path, method="loo", rng=0).warnings == ()
+
+
+def test_numbers_are_written_alike_in_large_units():
+    X = gaussian(60, 5)
+    y = 1e5 * straight_line(X, 0)
+    path = sp.run(X, y, sp.Squared(), sp.Lasso(2e6), n_iter=5)
+    risk = sp.estimate_risk(path, method="loo", rng=0)
+    assert "lam = 2,000,000 exceeds lam_max = " in risk.warnings[0]
+    units = {each.name: each.unit for each in risk.diagnose()}
+    assert units["zero coefficients"] == "times the smallest lam with all coefficients zero"
+    assert units["serial rows"] == "difference in mean cosine similarity"
+    assert HuberError(20_000.0).words == "Huber loss (δ = 20,000)"
+    tuning = sp.tune(X, y, sp.Squared(), sp.Lasso, lams=[2e4], n_iter=5, rng=0)
+    for text in (repr(tuning), str(tuning.summary()), tuning._repr_html_()):
+        assert "20,000" in text
+        assert "e+04" not in text
 
 
 @pytest.mark.parametrize(("loss", "power"), [(sp.LAD(), 1), (sp.SquareRoot(), 2), (sp.Huber(), 1)])

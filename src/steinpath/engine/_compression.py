@@ -20,7 +20,9 @@ h_k^\top c^t` that is injected next. If ``n < p``, :math:`X^\top\xi` and :math:`
 and the reader is :math:`X^\top\xi`, since probes on the shorter side have lower variance.
 
 The Monte Carlo error of a direction is proportional to its singular value, and so is its number of
-probes.
+probes. Since :math:`c_k` is fed back, a single probe that overestimates the traces may grow
+exponentially where all columns are nearly collinear. Such probes are bounded, and left out of the
+means.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from steinpath._support.arrays import Array, along_rows, cast, like, namespace, take, to_numpy
+from steinpath._support.arrays import Array, along_rows, cast, clip, like, namespace, take, to_numpy
 from steinpath.design._base import Design
 from steinpath.engine._batch import Batch
 from steinpath.engine._path import Path
@@ -46,6 +48,8 @@ RANK_TOL = 5e-2
 SPAN_TOL = 1e-4
 # Columns of the first sketch; doubled until the basis is complete.
 _SKETCH = 24
+# A probe diverges if it exceeds the median of its direction by this factor.
+_DIVERGED = 1e3
 # Initial number of probes if p > n; more otherwise, and where the Gram matrix makes them cheap.
 _PROBES, _MORE_IF_TALL, _MORE_WITH_GRAM = 16, 4, 8
 
@@ -66,7 +70,9 @@ class ProbeColumns:
 
 def follow(linearization: Linearization, coordinates: Array, columns: ProbeColumns) -> Array:
     """Return coefficients (N + 1, members, k), given coordinates (N, members, k) of the duals."""
-    dtype = columns.reader.dtype
+    dtype, xp = columns.reader.dtype, namespace(columns.reader)
+    # probes that diverge are kept finite, and so are their squares
+    limit = float(xp.finfo(dtype).max) ** 0.4
     scale = 1.0 if columns.into_v is None else 1 / linearization.n_samples
     N, *width = coordinates.shape
     result = like(np.zeros((N + 1, *width)), coordinates)
@@ -78,8 +84,12 @@ def follow(linearization: Linearization, coordinates: Array, columns: ProbeColum
         v_weights=lambda t: cast(result[t, ...], dtype),
     )
     for t, (reading,) in responses(linearization, feed):
-        result[t, ...] = scale * cast(reading, result.dtype)
-    return result
+        result[t, ...] = clip(scale * cast(reading, result.dtype), -limit, limit)
+    # unless all probes of a path diverge, and so do its tangents
+    largest = xp.max(xp.abs(result), axis=0)
+    least = xp.min(xp.where(largest > 0, largest, 0 * largest + limit), axis=1)
+    lost = (least > limit / 2) & xp.any(largest > 0, axis=1)
+    return xp.where(lost[:, None], math.nan + result, result) if xp.any(lost) else result
 
 
 def allocate(sizes: np.ndarray, n_probes: int) -> np.ndarray:
@@ -127,11 +137,16 @@ class ProbeEstimates:
 
     def corrections(self) -> CompressedCorrections:
         """Return the corrections estimated from all probes so far."""
-        drawn = np.concatenate(self._drawn, axis=1)
-        sizes, counts = self.trajectory.sizes, self._counts
-        of_directions = self._labels[:, None] == np.arange(len(counts))
+        drawn, labels = np.concatenate(self._drawn, axis=1), self._labels
+        largest = np.abs(drawn).max(axis=0)
+        usual = [np.median(largest[labels == k]) for k in range(self.trajectory.rank)]
+        most = _DIVERGED * np.array(usual)[labels]
+        stable = ~(largest > most) | (most == 0)
+        drawn, labels = drawn[:, stable], labels[stable]
+        sizes, counts = self.trajectory.sizes, np.bincount(labels)
+        of_directions = labels[:, None] == np.arange(len(counts))
         means = drawn @ of_directions / counts  # over the probes of each direction
-        spread = (drawn - means[:, self._labels]) ** 2 @ of_directions
+        spread = (drawn - means[:, labels]) ** 2 @ of_directions
         # a single probe has no error estimate; use that of the others, in proportion to their sizes
         squares = (sizes / (sizes[0] or 1.0)) ** 2 + (sizes[0] == 0)
         pooled = np.sum(spread / squares, axis=1, keepdims=True) / (counts - 1).sum()

@@ -63,6 +63,7 @@ from steinpath.problem._grid import (
     MOST_LAMS,
     PenaltyOf,
     check_lam_values,
+    in_units,
     make_penalty,
     named_loss,
     named_penalty,
@@ -784,7 +785,9 @@ class GeneralEstimator(PathEstimator):
             raise ValueError(
                 f"penalty_params requires a name for penalty, got {self.penalty!r:.60}"
             )
-        return self.penalty
+        if self.penalty in PENALTIES.values():
+            return named_penalty(self.penalty, {}, loss, spread)
+        return in_units(self.penalty, loss, spread)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -793,6 +796,11 @@ class NamedEstimator(PathEstimator):
 
     loss_class: ClassVar[Any]
     penalty_class: ClassVar[Any]
+
+    def __init_subclass__(cls, **options: Any):
+        super().__init_subclass__(**options)
+        # an own constructor, since errors of arguments name the class that has it
+        dataclass(eq=False, repr=False, kw_only=True)(cls)
 
     def _loss(self, spread: float = 1.0) -> Loss:
         return named_loss(self.loss_class, self._own(self.loss_class), spread)

@@ -40,9 +40,9 @@ _UNIT = re.compile(
 _TIME = re.compile(
     r"(?i:.*(year|mo?nth|week|day|hour|date|time|period|quarter|season).*|(.*[_ ])?ages?([_ ].*)?)"
 )
-# Distinct values that a unit has at least, by its name, as a number and as text: there are more
-# units than months.
-_UNITS, _UNITS_IN_ORDER, _UNITS_IN_BLOCKS = 5, 10, 13
+# Distinct values that a unit has at least: by its name, as consecutive numbers, as text (there are
+# more units than months), and as other numbers.
+_UNITS, _UNITS_IN_ORDER, _UNITS_IN_BLOCKS, _UNITS_AS_CODES = 5, 10, 13, 20
 #: Remarks about values that repeat.
 ABOUT_UNITS = ("blocks of rows", "repeated identifier")
 # What is said of one column, after its name, and of several. Keys say in short why one is dropped.
@@ -326,12 +326,28 @@ def _units(name: str, read: ReadColumn) -> list[Remark]:
         return []
     if read.kind == "O":
         in_blocks = _UNITS_IN_BLOCKS <= len(runs) == len(read.labels)
-    else:  # units have similar numbers of rows, unlike ordinary values that are sorted
-        in_order = values[0] in (0, 1) and values[-1] - values[0] == len(runs) - 1
-        in_order = in_order and bool(np.all(values[1:] >= values[:-1]))
-        in_blocks = in_order and len(runs) >= _UNITS_IN_ORDER and runs.max() <= 2 * runs.mean()
+    else:
+        in_blocks = _are_codes(values[starts], runs)
     about = {"count": len(runs), "size": short(float(f"{runs.mean():.2g}"))}
     return [remark(name, "blocks of rows", **about, **use)] if in_blocks else []
+
+
+def _are_codes(values: np.ndarray, runs: np.ndarray) -> bool:
+    """Whether these integers in blocks of rows are codes of units: not measurements in order."""
+    with np.errstate(over="ignore"):  # of large numbers
+        steps, mean = np.diff(values), runs.mean()
+    if values[0] in (0, 1) and np.all(steps == 1):
+        return bool(len(runs) >= _UNITS_IN_ORDER and runs.max() <= 2 * mean)
+    if (
+        len(runs) < _UNITS_AS_CODES
+        or len(np.unique(values)) < len(runs)
+        or np.all(steps == steps[0])
+    ):
+        return False
+    # numbers of rows vary less than those of a sample, or they are similar and values are irregular
+    in_order = np.all(steps > 0) or np.all(steps < 0)
+    irregular = not in_order or np.mean(steps == np.median(steps)) < 0.5
+    return bool(runs.var() <= mean / 4 or (irregular and runs.std() <= 0.3 * mean))
 
 
 def _fit_levels(

@@ -228,11 +228,12 @@ class PathRegressor(Regressor, GeneralEstimator):
 
     and for the square-root loss :math:`n^{-1/2} \|y - Xb - c\| + \alpha\, \mathrm{pen}(b)`. MCP and
     SCAD are those of their classes with ``lam = alpha * √n``. Penalties with parts in different
-    units of y, given by name, are those of ``coef_ / y_scale_``, so that tuned models do not depend
-    on the unit of y: the elastic net is :math:`\alpha (\rho |b| + (1 - \rho) b^2 / (2 s))` with the
-    ``l1_ratio`` :math:`\rho` and :math:`s` the robust standard deviation `y_scale_`; the concave
-    parts of MCP and SCAD end at ``s * gamma * lam`` and ``s * a * lam``, and for the Huber and
-    squared losses, with which ``lam`` is itself in units of y, at ``gamma * lam`` and ``a * lam``.
+    units of y, unless they are given a ``unit``, are those of ``coef_ / y_scale_``, so that tuned
+    models do not depend on the unit of y: the elastic net is
+    :math:`\alpha (\rho |b| + (1 - \rho) b^2 / (2 s))` with the ``l1_ratio`` :math:`\rho` and
+    :math:`s` the robust standard deviation `y_scale_`; the concave parts of MCP and SCAD end at
+    ``s * gamma * lam`` and ``s * a * lam``, and for the Huber and squared losses, with which
+    ``lam`` is itself in units of y, at ``gamma * lam`` and ``a * lam``.
 
     Parameters
     ----------
@@ -243,7 +244,8 @@ class PathRegressor(Regressor, GeneralEstimator):
         ``sp.Huber(20.0)`` they are in units of y.
     penalty : str or callable, default="lasso"
         "lasso", "ridge", "elastic_net", "mcp", "scad" or "none"; or a function of ``lam`` such as
-        ``functools.partial(sp.MCP, gamma=2.5)`` or ``partial(sp.GroupLasso, groups=...)``.
+        ``functools.partial(sp.MCP, gamma=2.5)`` or ``partial(sp.GroupLasso, groups=...)``. A class,
+        or a partial of one, is the same as its name; other functions are used as they are.
     loss_params : dict, default=None
         Parameters of a loss that is given by name, such as ``{"delta": 2.0}`` for Huber.
     penalty_params : dict, default=None

@@ -8,6 +8,7 @@ import numpy as np
 
 from steinpath._support.arrays import to_numpy
 from steinpath._support.charts import BLUE, GREY, ORANGE, on_axes
+from steinpath._support.printing import number
 from steinpath._support.validation import check_count
 from steinpath.plots._style import drawing_on, name_of_loss, note, place_legend
 from steinpath.problem._scoring import observation_losses
@@ -61,8 +62,8 @@ def plot_residuals(risk: Risk, t: int | None = None, ax: Axes | None = None) -> 
     with drawing_on(ax, (3.4, 3.4)) as axes:
         _draw_points(axes, raw, corrected, (-limit, limit), "observations")
         axes.set(xlabel=f"raw residual at iteration {t}", ylabel="corrected residual")
-        text = f"mean {name_of_loss(risk.test_loss)}\nraw {losses[0]:.3g}"
-        text += f"\ncorrected {losses[1]:.3g}"
+        text = f"mean {name_of_loss(risk.test_loss)}\nraw {number(losses[0], 3)}"
+        text += f"\ncorrected {number(losses[1], 3)}"
         axes.text(0.03, 0.97, text, transform=axes.transAxes, va="top", fontsize="medium")
     return axes
 
@@ -126,7 +127,8 @@ def plot_left_out_residuals(tuning: Tuning, ax: Axes | None = None) -> Axes:
         axes.axvspan(q25, q75, color=BLUE, alpha=0.2, lw=0, label="central 50%")
         edges = np.linspace(low, high, bars + 1).tolist()
         axes.hist(np.clip(residuals, low, high), edges, color=BLUE, alpha=0.75, rwidth=0.92)
-        axes.axvline(middle, color=ORANGE, lw=1.2, label=f"median {middle:.3g}".replace("-", "−"))
+        label = f"median {number(middle, 3)}".replace("-", "−")
+        axes.axvline(middle, color=ORANGE, lw=1.2, label=label)
         axes.set(xlim=(low, high), xlabel="out-of-fold residual", ylabel="number of rows")
         if count:
             note(axes, f"{count} of {len(residuals)} outside, counted in the first and last bars")

@@ -10,6 +10,7 @@ import numpy as np
 
 from steinpath._support.arrays import to_numpy
 from steinpath._support.charts import BLACK, BLUE, GREEN, GREY, ORANGE, on_axes
+from steinpath._support.printing import number
 from steinpath._support.validation import check_choice, check_count
 from steinpath.plots._classes import plot_roc
 from steinpath.plots._coefficients import plot_coefficients
@@ -96,7 +97,7 @@ def plot_penalties(tuning: Tuning, ax: Axes | None = None) -> Axes:
         axes.plot(lams, values, color=BLUE, marker=".", label="smallest estimated risk")
         whiskers: dict[str, Any] = {"elinewidth": 2.5, "ecolor": BLUE, "alpha": 0.25}
         axes.errorbar(lams, values, error, fmt="none", label="± 2 standard errors", **whiskers)
-        selected = f"selected λ = {tuning.best_lam:.3g}"
+        selected = f"selected λ = {number(tuning.best_lam, 3)}"
         axes.plot(tuning.best_lam, risk[tuning.best], "o", color=ORANGE, label=selected)
         if lams[0] > 0 and len(lams) > 1:
             use_log_scale(axes)
@@ -284,7 +285,7 @@ class RiskPathDisplay:
                 k, best = self.best
                 curves = self.risk_path[k], self.risk_stderr[k], self.train_path[k]
                 _draw_path(axes, *curves, best)
-                axes.set(ylabel="scoring loss", title=f"α = {self.alphas[k]:.3g}")
+                axes.set(ylabel="scoring loss", title=f"α = {number(self.alphas[k], 3)}")
                 place_legend(axes)
         self.ax_, self.figure_ = axes, figure_of(axes)
         return self
@@ -336,7 +337,7 @@ def _set_limits(ax: Axes, bottom: float, top: float, values: np.ndarray) -> None
     beyond = values[values > top + margin]
     if len(beyond):
         plural = "s" * (len(beyond) > 1)
-        note(ax, f"{len(beyond)} iteration{plural} off the scale, up to {beyond.max():.2g}")
+        note(ax, f"{len(beyond)} iteration{plural} off the scale, up to {number(beyond.max(), 2)}")
 
 
 def _draw_surface(
@@ -356,10 +357,10 @@ def _draw_surface(
         bar.ax.tick_params(which=which, **{name: own[name] for name in ticks if name in own})
     k, t = best
     place = int(np.flatnonzero(order == k)[0])
-    selected = f"selected: {symbol} = {alphas[k]:.3g}, iteration {t}"
+    selected = f"selected: {symbol} = {number(alphas[k], 3)}, iteration {t}"
     ax.plot(t, place, "o", color=ORANGE, mec="white", ms=7, label=selected, ls="none")
     set_time_axis(ax, T - 1, log=True, margin=0.5)
     shown = np.unique(np.linspace(0, L - 1, min(L, 6)).round().astype(int))
-    ax.set_yticks(shown, [f"{alphas[order[i]]:.3g}" for i in shown])
+    ax.set_yticks(shown, [number(alphas[order[i]], 3) for i in shown])
     ax.set_ylabel(f"regularisation strength {symbol}")
     place_legend(ax)

@@ -12,7 +12,7 @@ import numpy as np
 from steinpath._support.arrays import Array, to_numpy
 from steinpath._support.validation import check_array, check_choice, check_number
 from steinpath.problem._losses import LAD, Loss
-from steinpath.problem._penalties import NoPenalty, Penalty
+from steinpath.problem._penalties import PENALTIES, NoPenalty, Penalty
 from steinpath.problem._scoring import CRITERIA, TestLoss
 
 #: Function from ``lam`` to a penalty.
@@ -67,19 +67,27 @@ def named_loss(kind: Any, parameters: Mapping[str, Any], spread: float) -> Loss:
 def named_penalty(
     kind: Any, parameters: Mapping[str, Any], loss: Loss | None = None, spread: float = 1.0
 ) -> PenaltyOf:
-    """Return a penalty with these parameters as a function of ``lam``.
-
-    If its parts are in different units with this loss, coefficients are in units of ``spread``.
-    """
+    """Return a penalty with these parameters as a function of ``lam``; see `in_units`."""
     known = {field.name for field in fields(kind)} - {"lam", "unit"}
     _check("penalty_params", parameters, kind, known)
     if kind is NoPenalty:
         return lambda lam: NoPenalty()
     if "groups" in known and "groups" not in parameters:
         raise ValueError(f"penalty={kind.name!r} needs penalty_params={{'groups': labels}}")
-    if loss is not None and not loss.margin and loss.degree in kind.unit_for_degrees:
-        return partial(kind, **parameters, unit=spread)
-    return partial(kind, **parameters)
+    return in_units(partial(kind, **parameters), loss, spread)
+
+
+def in_units(penalty: Any, loss: Loss | None, spread: float) -> PenaltyOf:
+    """Return a penalty of coefficients in units of ``spread`` if this loss requires one.
+
+    This applies to classes of penalties, and partials of them without a unit, whose parts are in
+    different units with the loss.
+    """
+    kind = getattr(penalty, "func", penalty)
+    known = kind in PENALTIES.values() and "unit" not in getattr(penalty, "keywords", ())
+    if not known or loss is None or loss.margin or loss.degree not in kind.unit_for_degrees:
+        return penalty  # type: ignore[no-any-return]
+    return partial(penalty, unit=spread)
 
 
 def _check(argument: str, parameters: Any, kind: Any, known: set[str]) -> None:

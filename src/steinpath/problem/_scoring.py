@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from steinpath._support.arrays import Array, cast, clip, namespace, read_only, take
+from steinpath._support.printing import number
 from steinpath._support.validation import check_array, check_choice, is_own
 from steinpath.problem._losses import EpsilonInsensitive, Huber, Loss, Quantile
 from steinpath.problem._margins import Hinge, Logistic, MarginLoss, SquaredHinge, check_labels
@@ -87,7 +88,7 @@ class Criterion(Registered, ABC):
     @property
     def words(self) -> str:
         """Description of the loss, such as "absolute error"."""
-        return self.label.format(self.parameter)
+        return self.label.format(number(self.parameter, 3))
 
     def lipschitz(self, risks: np.ndarray) -> np.ndarray:
         """Bound differences (T, T) of risks per root mean square difference of the predictions."""
@@ -125,7 +126,7 @@ class HuberError(Criterion):
     """``r² / 2`` up to ``|r| = delta`` and linear beyond; see `steinpath.Huber`."""
 
     name = "huber"
-    label = "Huber loss (δ = {:.3g})"
+    label = "Huber loss (δ = {})"
     parameter_spec = Huber.parameter_spec
 
     def rho(self, r: Array) -> Array:
@@ -140,7 +141,7 @@ class PseudoHuberError(HuberError):
     """``delta² (√(1 + (r / delta)²) - 1)``, a smooth approximation of the Huber loss."""
 
     name = "pseudo_huber"
-    label = "pseudo-Huber loss (δ = {:.3g})"
+    label = "pseudo-Huber loss (δ = {})"
     parameter_spec = replace(Huber.parameter_spec, high=math.inf)
 
     def rho(self, r: Array) -> Array:
@@ -153,7 +154,7 @@ class EpsilonInsensitiveError(Criterion):
     """``max(|r| - eps, 0)``; see `steinpath.EpsilonInsensitive`."""
 
     name = "epsilon_insensitive"
-    label = "ε-insensitive loss (ε = {:.3g})"
+    label = "ε-insensitive loss (ε = {})"
     parameter_spec = EpsilonInsensitive.parameter_spec
 
     def rho(self, r: Array) -> Array:
@@ -164,7 +165,7 @@ class PinballError(Criterion):
     """``q max(r, 0) + (1 - q) max(-r, 0)``; see `steinpath.Quantile`."""
 
     name = "quantile"
-    label = "pinball loss at {:.3g}"
+    label = "pinball loss at {}"
     parameter_spec = Quantile.parameter_spec
 
     def rho(self, r: Array) -> Array:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from steinpath._support.arrays import Array, take, to_numpy
+from steinpath._support.printing import number
 from steinpath.algorithms._base import History, ProximalAlgorithm, ProximalMaps
 from steinpath.engine._batch import Batch
 from steinpath.engine._null_model import lam_max
@@ -51,12 +52,14 @@ def zero_coefficients(evidence: Evidence) -> Diagnostic | None:
         largest = lam_max(features, path.y, path.loss, path.penalty, intercept)
         relative = float(lam) / largest if largest > 0 else 0.0
         message = (
-            f"all coefficients are zero at every iteration: the penalty lam = {lam:.3g} exceeds "
-            f"lam_max = {largest:.3g} (for estimators, alpha = {lam / root:.3g} exceeds "
-            f"{largest / root:.3g}), so nothing was fitted; use a smaller one, or alpha='auto'"
+            "all coefficients are zero at every iteration, so nothing was fitted: the penalty is "
+            f"too large (for estimators, alpha = {number(lam / root, 3)} exceeds "
+            f"{number(largest / root, 3)}; for functions, lam = {number(lam, 3)} exceeds lam_max = "
+            f"{number(largest, 3)}); use a smaller one, or alpha='auto'"
         )
     # the largest penalty of a grid exceeds lam_max by a rounding margin
-    return Diagnostic("zero coefficients", relative, 1.001, message, unit="times lam_max")
+    unit = "times the smallest lam with all coefficients zero"
+    return Diagnostic("zero coefficients", relative, 1.001, message, unit=unit)
 
 
 def aspect_ratio(evidence: Evidence) -> Diagnostic | None:
@@ -66,7 +69,7 @@ def aspect_ratio(evidence: Evidence) -> Diagnostic | None:
     path = evidence.path
     ratio = path.n_features / path.n_samples
     message = (
-        f"X has {ratio:.1f} times as many columns as rows, so most of the estimate is "
+        f"X has {number(ratio, 3)} times as many columns as rows, so most of the estimate is "
         f"correction and may be biased; {evidence.advice}"
     )
     return Diagnostic("columns per row", ratio, 10.0, message, unit="columns per row")
@@ -79,8 +82,8 @@ def step_sizes(evidence: Evidence) -> Diagnostic | None:
         return None
     formula, value, limit = path.algorithm.stability(path.design, path.loss)
     message = (
-        f"{formula} = {value:.3g} exceeds its limit {limit:g}: the algorithm may diverge, and "
-        "the correction becomes unstable before that; leave the step sizes at None"
+        f"{formula} = {number(value, 3)} exceeds its limit {number(limit)}: the algorithm may "
+        "diverge, and the correction becomes unstable before that; leave the step sizes at None"
     )
     return Diagnostic("step sizes", value / limit, 1 + 1e-6, message, unit="times the limit")
 
@@ -135,8 +138,8 @@ def correction_size(evidence: Evidence) -> Diagnostic | None:
     share = (value - train) / value if value > 0 else 0.0
     message = (
         f"{share:.0%} of the estimate at the selected iteration is correction (the training "
-        f"error is {train:.3g}), so errors of the correction carry over to the estimate almost "
-        f"in full; {evidence.advice}"
+        f"error is {number(train, 3)}), so errors of the correction carry over to the estimate "
+        f"almost in full; {evidence.advice}"
     )
     return Diagnostic("correction size", share, 0.8, message, unit="%")
 
@@ -175,9 +178,9 @@ def movement(evidence: Evidence) -> Diagnostic | None:
     other, scale = int(np.argmax(excess)), float(errors[selected])
     message = (
         f"between iteration {times[other]} and the selected iteration {selected}, the estimate "
-        f"changes by {abs(values[other] - values[own]):.2g}, but the iterates are so close that "
-        f"their risks differ by at most {allowed[other]:.2g}: the correction is noisy there, and "
-        f"the selected minimum may be an artefact; {evidence.advice}"
+        f"changes by {number(abs(values[other] - values[own]), 2)}, but the iterates are so close "
+        f"that their risks differ by at most {number(allowed[other], 2)}: the correction is noisy "
+        f"there, and the selected minimum may be an artefact; {evidence.advice}"
     )
     value = float(excess[other]) / scale if scale > 0 else 0.0
     return Diagnostic("movement", value, 1.0, message, unit="standard errors")
@@ -206,10 +209,10 @@ def monte_carlo_error(evidence: Evidence) -> Diagnostic | None:
     if not risk.n_probes or not 0 < stderr < math.inf:
         return None
     noise = noise_near(selected, risk.probe_stderr)
-    size = f"{noise:.2g}, not small" if math.isfinite(noise) else "unknown"
+    size = f"{number(noise, 2)}, not small" if math.isfinite(noise) else "unknown"
     message = (
         f"the Monte Carlo error of {risk.n_probes} random probes is {size} compared with the "
-        f"sampling error ({stderr:.2g}); use n_probes={max(4 * risk.n_probes, 64)}"
+        f"sampling error ({number(stderr, 2)}); use n_probes={max(4 * risk.n_probes, 64)}"
     )
     return Diagnostic("Monte Carlo error", noise / stderr, 0.5, message, unit="standard errors")
 
@@ -223,15 +226,14 @@ def audited_difference(evidence: Evidence) -> Diagnostic | None:
     audit, selected = evidence.risk.audit, evidence.selected
     if audit is None:
         return None
-    difference = to_numpy(audit.difference).astype(float)
     size = float(audit.significance[selected]) if evidence.disagreement > 2 else 0.0
-    by = f"{size:.1f} standard errors" if math.isfinite(size) else "without sampling error"
+    apart, repair = (number(float(x[selected]), 2, "+") for x in (audit.difference, audit.repair))
+    by = f"{number(size, 2)} standard errors" if math.isfinite(size) else "without sampling error"
     message = (
         f"the leave-one-out loss of the audited rows at the selected iteration {selected} differs "
-        f"from the estimate by {difference[selected]:+.2g} ({by}); the estimate was corrected by "
-        f"{float(audit.repair[selected]):+.2g} and its standard error covers the rest, but other "
-        "penalties may have been compared without this correction; use method='loo' or "
-        "method='folds'"
+        f"from the estimate by {apart} ({by}); the estimate was corrected by {repair} and its "
+        "standard error covers the rest, but other penalties may have been compared without this "
+        "correction; use method='loo' or method='folds'"
     )
     return Diagnostic("audit", size, 3.5, message, unit="standard errors")
 

@@ -22,6 +22,7 @@ from steinpath._support.arrays import (
     to_numpy,
     unit_of,
 )
+from steinpath._support.printing import number
 from steinpath._support.validation import is_own, spawned, warn
 from steinpath.design._base import Design
 from steinpath.engine._batch import Batch, DeferredBatch, at_a_time, members_at_a_time
@@ -278,8 +279,8 @@ def probes_wanted(options: ResolvedOptions, estimate: Estimate, first: int) -> i
     # the default tolerance may be missed; `diagnostics` reports by how much
     if options.probe_tol and noise > tol:
         warn(
-            f"the Monte Carlo error of {n_probes} random probes is {noise:.2g} near the minimum, "
-            f"above probe_tol = {tol:.2g}; increase n_probes or probe_tol"
+            f"the Monte Carlo error of {n_probes} random probes is {number(noise, 2)} near the "
+            f"minimum, above probe_tol = {number(tol, 2)}; increase n_probes or probe_tol"
         )
     return None
 

@@ -17,6 +17,7 @@ from scipy.special import betainccinv
 
 from steinpath._support.arrays import to_numpy
 from steinpath._support.messages import Message, Remedy
+from steinpath._support.printing import number
 from steinpath.problem._scoring import Criterion
 from steinpath.risk._evidence import Diagnostic, Evidence, blocks_of_columns
 
@@ -131,7 +132,8 @@ def serial_rows(evidence: Evidence) -> Diagnostic | None:
         cv=Remedy("cv"),
     )
     value = min(likeness, threshold) if harmless else likeness
-    return Diagnostic("serial rows", value, threshold, message, unit="mean cosine")
+    unit = "difference in mean cosine similarity"
+    return Diagnostic("serial rows", value, threshold, message, unit=unit)
 
 
 def serial_residuals(evidence: Evidence) -> Diagnostic | None:
@@ -254,8 +256,8 @@ def row_norms(evidence: Evidence) -> Diagnostic | None:
     )
     message = (
         f"row norms of X vary widely (the largest is {largest:.1f} times the average; the relative "
-        f"variance of the squared norms is {spread:.2g}, against {natural:.2g} for Gaussian rows): "
-        f"{advice}"
+        f"variance of the squared norms is {number(spread, 2)}, against {number(natural, 2)} for "
+        f"Gaussian rows): {advice}"
     )
     return Diagnostic("row norms", value, threshold, message, unit="relative variance")
 

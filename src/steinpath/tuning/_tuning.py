@@ -337,7 +337,7 @@ class Tuning(Tabular):
         value = with_error(self.best_risk, self.best_risk_stderr)
         selected = (
             ("No. Penalties", str(len(self.lams))),
-            ("Selected lam", f"{self.best_lam:.4g}"),
+            ("Selected lam", number(self.best_lam)),
         )
         facts = self._selected._facts_at(self.best_iter, value, selected)
         method = self.chosen.method
@@ -359,7 +359,7 @@ class Tuning(Tabular):
         facts = [
             ("Model", f"{self.path.loss!r}, {type(self.path.penalty).__name__}"),
             ("Data", f"n = {self.path.n_samples}, p = {self.path.n_features}"),
-            ("Selected", f"lam = {self.best_lam:.4g}, iteration {t} of {self.path.n_iter}"),
+            ("Selected", f"lam = {number(self.best_lam)}, iteration {t} of {self.path.n_iter}"),
             ("Scoring loss", self._selected.test_loss),
             ("Estimated risk", self._adjusted()),
             ("Training error", number(float(self._selected.train[t]))),
@@ -369,14 +369,14 @@ class Tuning(Tabular):
         errors = columns["stderr"]
         log = len(self.lams) > 1 and bool(np.all(self.lams > 0))
         chart = line_chart(self.lams, lines, x_label="lam", marked=k, errors=errors, log_x=log)
-        along = self._selected._chart(t, f"iteration at lam = {self.best_lam:.3g}")
+        along = self._selected._chart(t, f"iteration at lam = {number(self.best_lam, 3)}")
         return fragment(f"Tuning of {len(self.lams)} penalties", facts, chart, along)
 
     def __repr__(self) -> str:
         return (
             f"<Tuning ({self.risks[0].test_loss}) of {len(self.lams)} penalties and "
             f"{self.path.n_iter} iterations: selected iteration {self.best_iter} at "
-            f"lam = {self.best_lam:.4g}, estimated risk {self._adjusted()}>"
+            f"lam = {number(self.best_lam)}, estimated risk {self._adjusted()}>"
         )
 
     def _few_threads(self) -> AbstractContextManager[None]:
