@@ -301,3 +301,20 @@ def test_recursion_wants_no_penalty_and_no_intercept():
 def test_impossible_parameters_are_refused(make, message):
     with pytest.raises((ValueError, TypeError), match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "names"),
+    [
+        (sp.ChambollePock, ["sigma", "tau", "theta", "relaxation", "ratio"]),
+        (sp.HalpernPDHG, ["sigma", "tau", "ratio"]),
+        (sp.LinearizedADMM, ["rho", "alpha", "ratio"]),
+        (sp.ProximalGradient, ["step"]),
+        (sp.FISTA, ["step"]),
+    ],
+)
+@pytest.mark.parametrize("shape", [(), (1,), (2,), (1, 2), (1, 1, 1)])
+def test_arrays_are_refused_as_parameters(algorithm, names, shape):
+    for name in names:
+        with pytest.raises(TypeError, match=f"^{name} must be a real number, got array"):
+            algorithm(**{name: np.full(shape, 0.5)})

@@ -270,7 +270,8 @@ class ProximalAlgorithm(Algorithm):
     def __post_init__(self) -> None:
         for name in self.steps:
             value = getattr(self, name)
-            if value is not None and getattr(value, "ndim", 0) == 0:
+            of_members = getattr(value, "ndim", 0) == 2 and value.shape[1] == 1
+            if value is not None and not of_members:
                 store_number(self, name, low=sys.float_info.min)  # its inverse is finite, too
 
     @abstractmethod
