@@ -88,7 +88,8 @@ class Criterion(Registered, ABC):
     @property
     def words(self) -> str:
         """Description of the loss, such as "absolute error"."""
-        return self.label.format(number(self.parameter, 3))
+        # a label may also have a format of its own, such as "loss at {:.2f}"
+        return self.label.replace("{}", number(self.parameter, 3)).format(self.parameter)
 
     def lipschitz(self, risks: np.ndarray) -> np.ndarray:
         """Bound differences (T, T) of risks per root mean square difference of the predictions."""
