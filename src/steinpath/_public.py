@@ -26,6 +26,7 @@ from steinpath.estimators._classifiers import (
     LogisticRidge,
     PathClassifier,
 )
+from steinpath.estimators._effects import ColumnEffects, column_effects
 from steinpath.estimators._encoder import TableEncoder
 from steinpath.estimators._regressors import (
     HuberLasso,
@@ -38,6 +39,7 @@ from steinpath.estimators._regressors import (
     QuantileRidge,
     SqrtLasso,
     SqrtRidge,
+    predict_interval,
 )
 from steinpath.inference._coefficient_intervals import CoefficientIntervals
 from steinpath.inference._estimate_intervals import (
@@ -86,7 +88,7 @@ __all__ += ["leave_one_out_path", "run", "run_batch", "tune"]
 __all__ += ["HingeLasso", "HingeRidge", "HuberLasso", "HuberRidge", "LADElasticNet", "LADLasso"]
 __all__ += ["LADRidge", "LogisticElasticNet", "LogisticLasso", "LogisticRidge", "PathClassifier"]
 __all__ += ["PathRegressor", "QuantileLasso", "QuantileRidge", "SqrtLasso", "SqrtRidge"]
-__all__ += ["TableEncoder"]
+__all__ += ["ColumnEffects", "TableEncoder", "column_effects", "predict_interval"]
 # Reports, files, and modules
 __all__ += ["RiskPathDisplay", "distributed", "load_model", "report", "save_model", "simulate"]
 

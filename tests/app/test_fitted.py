@@ -11,11 +11,12 @@ from sklearn.pipeline import make_pipeline
 import steinpath as sp
 from steinpath._support.printing import number, to_digits_of, with_error
 from steinpath.app.cli.fit import _remarks, _test_loss
-from steinpath.app.fitted import Fitted, _on_the_same_rows, contender, fit_intervals, rank
+from steinpath.app.fitted import Fitted, contender, fit_intervals, rank
 from steinpath.app.report.build import Result, build_content
 from steinpath.plots import held_out
 from steinpath.problem._grid import robust_spread
 from steinpath.problem._scoring import CRITERIA
+from steinpath.risk._after_choice import on_the_same_rows
 
 # of short runs
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -237,11 +238,11 @@ def test_time_series_are_compared_on_the_rows_that_all_held_out():
     some = np.arange(20, len(first.rows))
     parts = first.rows, first.predictions, first.losses
     fewer = first.with_losses(*(part[some] for part in parts))
-    one, other = _on_the_same_rows(fewer, second)
+    one, other = on_the_same_rows([fewer, second])
     np.testing.assert_array_equal(one.rows, other.rows)
     np.testing.assert_array_equal(other.losses, second.losses[some])
     assert one.compare(other)[1] > 0
-    same = _on_the_same_rows(first, second)
+    same = on_the_same_rows([first, second])
     assert same[0] is first
     assert same[1] is second
 

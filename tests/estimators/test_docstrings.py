@@ -56,6 +56,10 @@ def test_every_fitted_attribute_is_documented(name):
         found |= {key for key in vars(model.fit(X, target)) if key.endswith("_")}
     if "q" in model.get_params():
         found |= {key for key in vars(model.set_params(q=(0.2, 0.8)).fit(X, y)) if key[-1] == "_"}
+    basis = sp.TableEncoder(curves="auto").fit_transform(X)
+    found |= {
+        key for key in vars(model.set_params(n_iter=5).fit(basis, targets[0])) if key[-1] == "_"
+    }
     assert found == known
 
 

@@ -41,7 +41,7 @@ def fit(data, **options):
 
 def fitted(*columns):
     """An encoder that has these columns."""
-    entries = [{**each._asdict(), "levels": list(each.levels)} for each in columns]
+    entries = [{**each._asdict(), "levels": list(each.levels), "curves": []} for each in columns]
     return TableEncoder.from_json({"columns": entries})
 
 
@@ -448,8 +448,8 @@ def test_missing_values_are_refused_in_one_message():
     )
     assert refused(fit, data, drop=["dropped"]) == (
         "7 values are missing, in 4 columns: 'a' (2, first in row 1), 'b' (1, first in row 3), 'c' "
-        "(3, first in row 3), …; use missing='impute' to replace them with medians and most "
-        "frequent levels"
+        "(3, first in row 3), …; use missing='impute' to impute them "
+        '(medians; a level "(missing)" or the most frequent one)'
     )
     single = refused(fit, {"x": [1.0, 2.0, None]})
     assert single.startswith("1 value is missing, in 1 column: 'x' (1, first in row 3); use ")
@@ -470,13 +470,14 @@ def test_missing_values_are_filled_in_and_indicated():
     X = encoder.fit_transform(data)
     assert encoder.notes_ == (
         "column 'b' was dropped: nearly all of its 4 values are distinct",
-        "6 missing values in 4 columns were replaced with medians and most frequent levels",
+        '6 missing values in 4 columns were imputed (medians; a level "(missing)" or the most '
+        "frequent one)",
     )
     days = 18263.0
     assert encoder.columns_ == (
         Column("a", "number", fill=2.0, indicator=True),
-        Column("kind", "binary", ("o", "q"), "q", indicator=True),
-        Column("town", "binary", ("s", "t"), "s", indicator=True),
+        Column("kind", "binary", ("o", "q"), "q"),
+        Column("town", "binary", ("s", "t"), "s"),
         Column("day", "date", fill=days, indicator=True),
         Column("x", "number", fill=4.0),
     )
@@ -484,9 +485,7 @@ def test_missing_values_are_filled_in_and_indicated():
         "a": [2, 1, 2, 5, 2],
         "a (missing)": [1, 0, 0, 0, 1],
         "kind=q": [1, 1, 1, 1, 0],
-        "kind (missing)": [0, 0, 0, 1, 0],
         "town=t": [0, 0, 0, 1, 0],
-        "town (missing)": [0, 0, 0, 0, 1],
         "day (days)": [days - 1, days, days, days + 3, days],
         "day (missing)": [0, 0, 1, 0, 1],
         "x": [1, 2, 4, 8, 32],
@@ -494,17 +493,25 @@ def test_missing_values_are_filled_in_and_indicated():
     assert names(encoder) == list(expected)
     np.testing.assert_array_equal(X, np.transpose(list(expected.values())))
     assert [one.missing for one in encoder.summary_] == [2, 1, 1, 1, 2, 0]
-    assert [one.features for one in encoder.summary_] == [2, 0, 2, 2, 2, 1]
+    assert [one.features for one in encoder.summary_] == [2, 0, 1, 1, 2, 1]
 
 
-def test_indicators_of_categories_come_after_their_levels():
+@pytest.mark.filterwarnings("ignore:column 'kind' has 1 value that was rare")
+def test_three_missing_values_of_a_category_are_a_level():
     encoder = TableEncoder()
-    X = encoder.fit_transform({"x": [1, 2, None] * 4, "kind": [*"aaaabbbccc", None, "d"]})
-    assert names(encoder) == [
-        *("x", "x (missing)", "kind=a", "kind=b", "kind=c", "kind=(other)", "kind (missing)")
-    ]
+    data = {"x": [1, 2, None] * 5, "kind": [*"aaaabbbccc", None, "d", None, None, "a"]}
+    X = encoder.fit_transform(data)
+    levels = "kind=a", "kind=b", "kind=c", "kind=(missing)", "kind=(other)"
+    assert names(encoder) == ["x", "x (missing)", *levels]
     assert encoder.reference_features_ == [2]
-    assert X[10, 2:].tolist() == [1, 0, 0, 0, 1]
+    assert X[10:13, 2:].tolist() == [[0, 0, 0, 1, 0], [0, 0, 0, 0, 1], [0, 0, 0, 1, 0]]
+    again = TableEncoder.from_json(json.loads(json.dumps(encoder.to_json())))
+    np.testing.assert_array_equal(again.transform(data), X)
+    two = {"kind": [*"aaabbb", None, None, None]}
+    assert names(TableEncoder().fit(two)) == ["kind=a", "kind=b", "kind=(missing)"]
+    # a new missing value is the most frequent level if there was none in the fit
+    plain = TableEncoder().fit({"kind": [*"aaaabbbccc"]})
+    assert plain.transform({"kind": ["b", None]}).tolist() == [[0, 1, 0], [1, 0, 0]]
 
 
 def test_new_rows_are_filled_in_as_in_the_fit():

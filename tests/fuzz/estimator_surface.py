@@ -43,6 +43,7 @@ VALUES = {
     "verbose": (False, False, False, True),
     "warm_start": (False, True),
     "random_state": (None, 0, np.random.RandomState(0)),
+    "transform_target": (None, None, None, "auto", "log", "sqrt"),
     "loss_params": (None, None, {}, {"delta": 2}, {"q": 0.9}, {"delta": -1}, {"x": 1}),
 }
 LOSSES = "lad", "huber", "square_root", "quantile", "squared", "logistic", "hinge", "squared_hinge"
@@ -226,6 +227,7 @@ def _check_linear(found, model, data):
     if data.plain_X is None:
         return
     with np.errstate(all="ignore"):
+        found = np.log(found) if getattr(model, "transform_target_", None) else found
         coef, intercept = model.coef_.astype(float).T, np.asarray(model.intercept_, float)
         gap = np.abs(found.reshape(len(found), *coef.shape[1:]) - (data.plain_X @ coef + intercept))
         scale = np.abs(data.plain_X) @ np.abs(coef) + np.abs(intercept)

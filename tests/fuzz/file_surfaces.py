@@ -301,6 +301,9 @@ def _fit_words(rng, command, file):
         "--a": ("3.7", "2.0000000001", "1e300"),
         "--drop": tuple(file.names),
         "--category": tuple(file.names),
+        "--curves": ("auto", "yes", "no"),
+        "--products": ("auto", "yes", "no"),
+        "--transform-target": ("auto", "log", "no"),
     }
     if classes:
         choices["--class-weight"] = ("balanced",)

@@ -63,6 +63,10 @@ def _encoder(case, names):
         decimal=mostly(rng, (None, None, ",", "."), (";", 3), wrong=0.01),
         na=mostly(rng, ((), ["no", "A1"]), (3, None), wrong=0.01),
         date_format=mostly(rng, (None, None, "%d.%m.%Y"), ("", 3), wrong=0.01),
+        curves=mostly(rng, (False, False, True, "auto"), ("yes", 3, None), wrong=0.01),
+        products=mostly(rng, (False, False, True, "auto"), ("yes", 3, [("x",)]), wrong=0.01),
+        knots=mostly(rng, (8, 3, 20), (2, "x"), wrong=0.01),
+        degree=mostly(rng, (1, 3), (0, None), wrong=0.01),
     )
     return sp.TableEncoder(**options)
 
@@ -79,6 +83,8 @@ def _model(case, classes):
     )
     if options["method"] is None:
         options |= {"alpha": 0.1, "select": "last"}
+    if not classes:
+        options |= case.note(transform_target=one_of(rng, (None, None, "auto", "log")))
     kind = sp.PathClassifier if classes else sp.PathRegressor
     return kind(**options, n_alphas=3, random_state=0)
 

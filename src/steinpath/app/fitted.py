@@ -20,14 +20,24 @@ from steinpath._support.cells import texts
 from steinpath._support.progress import begin
 from steinpath.app import FDR, LEVEL, MOST_FEATURES
 from steinpath.estimators._base import PathEstimator, about_exact_fit
+from steinpath.estimators._basis import Terms
+from steinpath.estimators._effects import (
+    ColumnCurve,
+    ColumnEffects,
+    PairSurface,
+    column_curves,
+    column_effects,
+    pair_surfaces,
+)
 from steinpath.estimators._encoder import TableEncoder
+from steinpath.estimators._levels import LevelRisk
 from steinpath.estimators._scores import SCORES, Decisions
 from steinpath.inference._coefficient_intervals import CoefficientIntervals
 from steinpath.inference._scores import enough_rows
 from steinpath.plots import held_out, largest_sizes
 from steinpath.problem._penalties import NoPenalty
 from steinpath.problem._scoring import Criterion
-from steinpath.risk._after_choice import ChosenRisk
+from steinpath.risk._after_choice import ChosenRisk, on_the_same_rows
 from steinpath.risk._leave_out import LeftOutModels
 from steinpath.risk._risk import Risk
 from steinpath.tuning._tuning import Tuning
@@ -92,7 +102,11 @@ class Fitted:
         self.encoder = steps[0] if isinstance(steps[0], TableEncoder) else None
         # after further steps, features are not those of the encoder
         of_encoder = self.encoder if len(steps) < 3 else None
-        self.references = [] if of_encoder is None else of_encoder.reference_features_
+        references = [] if of_encoder is None else of_encoder.reference_features_
+        terms: Terms | None = getattr(last, "terms_", None)
+        if terms is not None:  # levels of categories are always kept
+            references = terms.places(references).tolist()
+        self.references, self.terms = references, terms
         self.several = len(self.models) > 1
         self.is_whole = all(one.stop_ != "interrupted" for one in self.models)
         self.risk: Risk = self.tuning.risks[self.tuning.best[0]]
@@ -105,15 +119,55 @@ class Fitted:
         labels = texts(to_numpy(self.estimator.classes_)) if is_classifier(last) else ()
         self.classes = [str(label) for label in labels]
         self.labels = self.classes if self.several else self.classes[1:]
-        self.shape = self.main.n_samples_, self.main.n_features_in_
+        self.shape = self.main.n_samples_, coef.shape[1]
 
     @cached_property
-    def feature_names(self) -> list[str]:
-        """Names of the features."""
+    def given_names(self) -> list[str]:
+        """Names of the columns of X."""
         names = getattr(self.estimator, "feature_names_in_", None)
         if isinstance(self.model, Pipeline) and names is None:
             names = self.model[:-1].get_feature_names_out()
-        return [f"x{j}" for j in range(self.shape[1])] if names is None else [*map(str, names)]
+        if names is None:
+            names = [f"x{j}" for j in range(self.main.n_features_in_)]
+        return [*map(str, names)]
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Names of the features."""
+        return self.given_names if self.terms is None else self.terms.names(self.given_names)
+
+    @property
+    def levels(self) -> tuple[LevelRisk, ...]:
+        """The terms that were compared; empty if there was nothing to select."""
+        tried = getattr(self.estimator, "levels_", ())
+        return tried if len(tried) > 1 else ()
+
+    @property
+    def log_target(self) -> bool:
+        """Whether the logarithm of the target was fitted."""
+        return getattr(self.main, "transform_target_", None) == "log"
+
+    @cached_property
+    def effects(self) -> ColumnEffects | None:
+        """Importance of the columns of a table; None if the features are not those of columns."""
+        plain = self.encoder is not None and len(self.model) == 2
+        return column_effects(self.model) if plain else None
+
+    @cached_property
+    def curves(self) -> list[ColumnCurve]:
+        """Contribution of each column to `main`, if any column has curves or products."""
+        return column_curves(self.model, self.models.index(self.main)) if self.has_curves else []
+
+    @cached_property
+    def surfaces(self) -> list[PairSurface]:
+        """Largest contributions of products of two columns to `main`."""
+        return pair_surfaces(self.model, self.models.index(self.main)) if self.has_curves else []
+
+    @property
+    def has_curves(self) -> bool:
+        """Whether columns may have curves or products."""
+        encoder = self.encoder if self.effects is not None else None
+        return encoder is not None and bool(encoder.curves or encoder.products)
 
     @property
     def notes(self) -> list[str]:
@@ -165,6 +219,7 @@ class Fitted:
         if self.tuning.chosen.method == "fixed":
             return meaning
         of = "alpha and iteration" if self.penalised else "the iteration"
+        of = f"terms, {of}" if self.levels and not self.classes else of
         return f"{meaning}, adjusted for the selection of {of}"
 
     def ended(self, n_iter: str) -> str:
@@ -248,22 +303,10 @@ def rank(contenders: Sequence[tuple[Ranked, ChosenRisk]]) -> list[Ranked]:
     (best, first), *others = sorted(contenders, key=lambda pair: pair[1].value)
     ranking = [best]
     for row, chosen in others:
-        chosen, reference = _on_the_same_rows(chosen, first)
+        chosen, reference = on_the_same_rows([chosen, first])
         behind, stderr = chosen.compare(reference)
         ranking.append(replace(row, behind=behind, behind_stderr=stderr))
     return ranking
-
-
-def _on_the_same_rows(*both: ChosenRisk) -> list[ChosenRisk]:
-    """Return two risks with the losses of the rows that both held out.
-
-    For time series, nested splits hold out fewer rows than others.
-    """
-    if np.array_equal(both[0].rows, both[1].rows):
-        return list(both)
-    rows, *places = np.intersect1d(both[0].rows, both[1].rows, return_indices=True)
-    pairs = zip(both, places, strict=True)
-    return [one.with_losses(rows, one.predictions[at], one.losses[at]) for one, at in pairs]
 
 
 class Interval(NamedTuple):
@@ -326,7 +369,8 @@ def fit_intervals(fitted: Fitted) -> FitIntervals:
         effects = np.abs(to_numpy(model.coef_) * scale)
         order = np.lexsort((-on_path[kept], -effects[kept]))
         wanted = np.sort(kept[order[:MOST_FEATURES]])
-    found = model.coef_intervals(wanted, LEVEL, without=references, names=names)
+    of_X = np.arange(len(names)) if fitted.terms is None else fitted.terms.kept
+    found = model.coef_intervals(of_X[wanted], LEVEL, of_X[references], fitted.given_names)
     features, *numbers = found.to_dict().values()
     numbers += [found.significant(FDR, len(kept)), scale[wanted]]
     rows = zip(features, *(column.tolist() for column in numbers), strict=True)
@@ -343,6 +387,7 @@ def fit_intervals(fitted: Fitted) -> FitIntervals:
             "false discovery rate is adjusted for this selection, but the individual intervals are "
             "not"
         )
+    of_terms = " or of terms" if fitted.levels else ""
     if grouped := fitted.dependence == "groups":
         notes.append("standard errors are robust to dependence within groups")
     return FitIntervals(
@@ -352,7 +397,7 @@ def fit_intervals(fitted: Fitted) -> FitIntervals:
         notes=tuple(notes),
         assumptions=(
             f"The intervals assume independent {'groups of rows' if grouped else 'rows'} and a "
-            "linear model; they are not adjusted for the selection of alpha."
+            f"linear model; they are not adjusted for the selection of alpha{of_terms}."
         ),
         n_tests=len(kept),
     )

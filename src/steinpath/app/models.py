@@ -25,6 +25,7 @@ from steinpath._support.files import write_text
 from steinpath._support.messages import DataError
 from steinpath.app.tables import FileFormat
 from steinpath.estimators import _classifiers, _regressors
+from steinpath.estimators._basis import Terms
 from steinpath.estimators._encoder import TableEncoder
 from steinpath.inference._prediction_intervals import PredictionIntervals
 from steinpath.problem._grid import make_penalty, scaled_test_loss
@@ -48,11 +49,12 @@ _KINDS: dict[Any, str] = {
     float: """alpha_ best_risk_ best_risk_stderr_ naive_risk_ naive_risk_stderr_ constant_risk_
     train_risk_ y_scale_ median_error_ error_rate_ error_rate_stderr_ train_error_rate_
     test_parameter_""",
-    str: "test_loss_ stop_",
+    str: "test_loss_ stop_ transform_target_",
     (float, None): "alphas_ coupling_ error_rate_interval_",
     (str, None): "warnings_ feature_names_in_",
     Loss: "loss_",
     Penalty: "penalty_",
+    Terms: "terms_",
 }
 _ATTRIBUTES = {name: kind for kind, names in _KINDS.items() for name in names.split()}
 # Options of reading a table that are parameters of the encoder.
@@ -181,6 +183,7 @@ def installed_version() -> str:
 def _model_to_json(model: Any, names: list[str]) -> dict[str, Any]:
     """Return an estimator as plain data, with coefficients by the names of the features."""
     coef, intercept = to_numpy(model.coef_), to_numpy(model.intercept_)
+    names = _names(model, names)
     if coef.ndim == 2 and len(coef) == 1:
         coef, intercept = coef[0], intercept[0]
     classes = to_numpy(model.classes_).tolist() if is_classifier(model) else None
@@ -196,15 +199,24 @@ def _model_to_json(model: Any, names: list[str]) -> dict[str, Any]:
         "classes": classes,
         "dtype": str(coef.dtype),
         "intercept": intercept.tolist(),
-        "coef": dict(zip(_keys(model, names, coef.shape[-1]), coef.T.tolist(), strict=True)),
+        "coef": dict(zip(_keys(names, coef.shape[-1]), coef.T.tolist(), strict=True)),
         **each[0],
         "estimators": each[1:] or None,
     }
 
 
-def _keys(model: Any, names: list[str], count: int) -> list[str]:
-    """Return names of coefficients: those of the features, if they are known and unique."""
+def _names(model: Any, names: list[str]) -> list[str]:
+    """Return the names of the features of a model, given those before terms are selected."""
     names = names or [*getattr(model, "feature_names_in_", ())]
+    if not names or not hasattr(model, "terms_"):
+        return names
+    require(len(names) == model.terms_.n_given, "terms_", model.terms_, "do not fit the features")
+    terms: Terms = model.terms_
+    return terms.names(names)
+
+
+def _keys(names: list[str], count: int) -> list[str]:
+    """Return names of coefficients: those of the features, if they are known and unique."""
     return names if len(set(names)) == count else [f"x{k}" for k in range(count)]
 
 
@@ -222,8 +234,11 @@ def _fit_to_json(model: Any) -> dict[str, Any]:
     for name in (name for name in own if name.endswith("stderr_")):
         errors = to_numpy(own[name]).astype(object)  # infinite ones are null
         own[name] = np.where(errors == math.inf, np.array(None), errors)
-    stored = {name: own[name] for name in _ATTRIBUTES if name in own}
-    return {"parameters": _plain(given), "attributes": _plain(stored), "intervals": None}
+    stored = {name: own[name] for name in _ATTRIBUTES if own.get(name) is not None}
+    attributes = _plain(stored)
+    if "terms_" in stored:
+        attributes["terms_"] = stored["terms_"].to_json()
+    return {"parameters": _plain(given), "attributes": attributes, "intervals": None}
 
 
 def load_model_file(file: str | os.PathLike[str]) -> SavedModel:
@@ -277,13 +292,15 @@ def _model_from_json(found: Any, names: list[str], fits: int = 1) -> Any:
     own = checked(dict, "attributes", found["attributes"])
     own = {name: _attribute(name, x, several if parts else None) for name, x in own.items()}
     model = _with_parameters(kind, found["parameters"], own)
-    right = coef and list(coef) == _keys(model, names, len(coef))
-    right = right and len(own.get("feature_names_in_", coef)) == len(coef)
+    given, terms = _names(model, names), own.get("terms_")
+    right = coef and list(coef) == _keys(given, len(coef)) and len(given or coef) == len(coef)
+    right = right and (terms is None or len(terms.kept) + terms.pairs.shape[1] == len(coef))
     require(right, "coef", list(coef), "does not match the features of its columns")
     cells = [*coef.items(), ("intercept", found["intercept"])]
     rows = [checked((float, several), name, x if several > 1 else [x]) for name, x in cells]
     matrix = np.array(rows).T[slice(None) if len(classes) or parts else 0]
-    model.n_features_in_, model.coef_ = len(coef), matrix[..., :-1].astype(dtype)
+    model.n_features_in_ = len(coef) if terms is None else terms.n_given
+    model.coef_ = matrix[..., :-1].astype(dtype)
     constants = matrix[..., -1].astype(dtype if len(classes) else float)
     model.intercept_ = constants if constants.ndim else float(constants)
     if len(classes):
@@ -340,6 +357,8 @@ def _attribute(name: str, value: Any, several: int | None = None) -> Any:
     """Return an attribute; of several fits together, it may have one number for each."""
     kind = _ATTRIBUTES.get(name)
     require(kind, name, value, "is unknown")
+    if kind is Terms:
+        return Terms.from_json(value)
     if kind in (Loss, Penalty):
         made = from_plain(name, value)
         require(isinstance(made, kind), name, value)

@@ -60,6 +60,8 @@ class Design(ABC):
         Responses of all rows, if they are known and some rows are not local.
     source_rows : ndarray of int of shape (n,) or None
         Index of the observation of each row, if rows were repeated by integer counts.
+    screen : Screen or None
+        Selection of columns by y, which is repeated without each set of held-out rows.
     """
 
     shape: tuple[int, int]
@@ -69,6 +71,7 @@ class Design(ABC):
     is_remote: bool = False
     all_y: Array | None = None
     source_rows: np.ndarray | None = None
+    screen: Any = None
     _norm: NormBounds | None = None  # cached, once known
 
     @abstractmethod

@@ -13,6 +13,7 @@ from steinpath._support.validation import check_flag, check_instance, check_size
 from steinpath.algorithms._base import Algorithm, Maps
 from steinpath.design._base import Design
 from steinpath.design._conversion import as_design, check_response
+from steinpath.design._screened import ScreenedDesign
 from steinpath.design._transformed import InterceptDesign, WeightedDesign, check_sample_weight
 from steinpath.problem._losses import Loss
 from steinpath.problem._penalties import FreeIntercept, Penalty
@@ -141,7 +142,9 @@ def prepare(X: Any, y: Any, loss: Loss, fit_intercept: bool, sample_weight: Any 
             design = WeightedDesign(design, counts / xp.mean(counts))
     loss, level = loss.on(y, counts), 0.0
     if fit_intercept:
-        design, level = InterceptDesign(design), loss.start(y, counts)
+        screen, level = design.screen, loss.start(y, counts)
+        design = InterceptDesign(design)
+        design = design if screen is None else ScreenedDesign(design, screen)
     check_size("y", largest(y - level), design.example.dtype, y.shape, namespace(y))
     return RunData(design.local(y)[:, None], loss, design, np.array([level]))
 

@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from inspect import signature
 from numbers import Integral, Real
@@ -50,6 +50,7 @@ from steinpath.engine._data import enough_precision, prepare
 from steinpath.engine._gap import not_converged
 from steinpath.engine._path import Path
 from steinpath.engine._run import run_data
+from steinpath.estimators._basis import basis_of
 from steinpath.estimators._docstrings import of_features
 from steinpath.estimators._fit import (
     CallbackSupportMixin,
@@ -58,6 +59,7 @@ from steinpath.estimators._fit import (
     prepare_rows,
     with_callbacks,
 )
+from steinpath.estimators._levels import Level, fit_levels
 from steinpath.problem._grid import (
     LARGEST_LAM,
     MOST_LAMS,
@@ -72,7 +74,7 @@ from steinpath.problem._grid import (
 )
 from steinpath.problem._losses import LOSSES, Loss
 from steinpath.problem._penalties import PENALTIES, NoPenalty
-from steinpath.problem._scoring import CRITERIA
+from steinpath.problem._scoring import CRITERIA, TestLoss
 from steinpath.risk._options import RiskOptions
 from steinpath.risk._stopping import growing_horizons
 from steinpath.tuning._tune import DEFAULT_ALGORITHM, RULES, check_n_iter, search, start_all
@@ -195,6 +197,10 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         self
             The fitted estimator.
         """
+        auto = getattr(self, "transform_target", None) == "auto"
+        if auto or basis_of(X) is not None:
+            self._keep(_fitted(fit_levels(self, X, y, sample_weight, groups)))
+            return self
         parts = self._parts(y, sample_weight)
         if parts is None:
             return self._fit_one(X, y, sample_weight, groups)  # type: ignore[no-any-return]
@@ -265,11 +271,15 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         self._check_parameters()
         self._frame_library = library_of(X)
         X, y, sample_weight = self._validated(X, y, sample_weight)
+        level: Level | None = vars(called).get("_level")
+        if level is not None:
+            X, self.terms_, self._near = level.terms(X), level.terms, level.alphas
         options = self._options(y, groups)
         progress = Progress(called, X, y, sample_weight, _fitted(self))
         how = {"standardize": self.standardize, "about_mean": self.fit_intercept}
         how |= self._rounding(X, y)
         rows, design = prepare_rows(X, y, sample_weight, self._needs_risk(), **how)
+        design.screen = None if level is None else level.screen(design, rows.y)
         if self.warm_start:
             own = self.get_params(deep=False).items()
             self._key = rows.fingerprint({k: value for k, value in own if k not in _AFTER_RUNS})
@@ -282,7 +292,11 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             path, t = self._run_alone(design, rows, progress)
             self.best_index_, self.alphas_ = 0, self._alphas(design)
         else:
-            tuning = self._tune(design, rows, options, progress)
+            limit = math.inf if level is None else level.limit
+            tuning = self._tune(design, rows, options, progress, limit)
+            if tuning.naive_risk > limit:  # it will not be selected
+                context = tuning.context._replace(nested=False)
+                tuning = replace(tuning, context=context)
             self._keep_tuning(tuning, rows)
             path, (self.best_index_, t) = tuning.path, tuning.best
         self.best_iter_, self.n_iter_ = t, path.n_iter
@@ -334,10 +348,14 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return y
 
     def _tune(
-        self, design: Design, rows: PreparedRows, options: RiskOptions, progress: Progress
+        self,
+        design: Design,
+        rows: PreparedRows,
+        options: RiskOptions,
+        progress: Progress,
+        limit: float,
     ) -> Tuning:
         """Search for alpha and the iteration, or continue the search of the last fit."""
-        test_loss = scaled_test_loss(self.test_loss, self.loss_, self.y_scale_)
         given = self._alphas(design)
         self._search = partial(
             search,
@@ -348,12 +366,13 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             given if isinstance(given, int) else given * math.sqrt(design.shape[0]),
             self._algorithm(),
             self.fit_intercept,
-            options.but(test_loss=test_loss),
+            options.but(test_loss=self._scoring_loss(rows)),
             check_random_state(self.random_state).randint(np.iinfo(np.int32).max),
             n_iter=check_n_iter(self.n_iter),
             rule=self.rule,
             iterate=self._iterate(),
             lam_ratio=self.alpha_ratio,
+            limit=limit,
         )
         resume = self._continued if self.warm_start else None
         tuning: Tuning = self._search(resume=resume, watch=partial(progress.watch, rows))
@@ -364,6 +383,10 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         if self.warm_start and not isinstance(batch, DeferredBatch):
             self._warm = self._key, batch
         return tuning
+
+    def _scoring_loss(self, rows: PreparedRows) -> TestLoss:
+        """Return the scoring loss, with widths of named ones in units of the spread of y."""
+        return scaled_test_loss(self.test_loss, self.loss_, self.y_scale_)
 
     def _run_alone(
         self, design: Design, rows: PreparedRows, progress: Progress
@@ -414,7 +437,8 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(
                 f"alpha must be 'auto', a number or an array of numbers, got {self.alpha!r}"
             )
-        return self._count(sum(design.shape))
+        near = vars(self).get("_near")
+        return self._count(sum(design.shape)) if near is None else near
 
     def _count(self, size: int) -> int:
         """Return the number of values of alpha on a grid, given the size of an iterate."""
@@ -433,7 +457,8 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         self.risk_path_, self.risk_stderr_ = tuning.risk, tuning.stderr
         self.train_path_, self.train_risk_ = tuning.train, float(tuning.train[tuning.best])
         self._keep_left_out(tuning, rows)
-        if (end := tuning.end_of_grid()) is not None:
+        on_own_grid = np.ndim(vars(self).get("_near", 0)) == 0
+        if on_own_grid and (end := tuning.end_of_grid()) is not None:
             warn(self._about_end(end, tuning))
         self.warnings_ = tuning.warnings
         if self.select == "risk" and tuning.still_falls and tuning.stop != "interrupted":
@@ -459,6 +484,14 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 
     def _keep_left_out(self, tuning: Tuning, rows: PreparedRows) -> None:
         """Store results of held-out rows."""
+
+    def _raise_risk(self, difference: float, stderr: float) -> None:
+        """Adjust the risk for a selection between several fits."""
+        own = self.__dict__
+        own["best_risk_"] += difference
+        own["best_risk_stderr_"] = np.maximum(own["best_risk_stderr_"], stderr)
+        for one in getattr(self, "estimators_", ()):
+            one._raise_risk(difference, one.best_risk_stderr_)
 
     @property
     def tuning_(self) -> Tuning:
@@ -524,7 +557,8 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         X = readable("X", X)
         check_same_library(X, self.coef_, f"{type(self).__name__}.{method}()")
         with np.errstate(invalid="ignore"):
-            return validate_data(self, X, reset=False, **_accepted(X))
+            X = validate_data(self, X, reset=False, **_accepted(X))
+        return self.terms_(X) if hasattr(self, "terms_") else X
 
     @of_features
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -647,7 +681,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             ("Penalty", str(getattr(penalty, "label", type(penalty).__name__))),
             ("Algorithm", type(self._algorithm()).__name__),
             ("No. Observations", str(one.n_samples_)),
-            ("No. Features", str(self.n_features_in_)),
+            ("No. Features", str(one.coef_.shape[-1])),
         ]
         facts += [("Scoring Loss", one.test_loss_)] if hasattr(one, "test_loss_") else []
         title = f"{type(self).__name__} Results"
@@ -675,7 +709,10 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             facts += [("Estimated Risk", risk), ("Training Error", number(self.train_risk_))]
         if hasattr(self, "constant_risk_"):
             facts.append(("Constant-Prediction Error", number(self.constant_risk_)))
-        nonzero = f"{self._nonzero()} of {self.n_features_in_}"
+        nonzero = f"{self._nonzero()} of {self.coef_.shape[-1]}"
+        if len(getattr(self, "levels_", ())) > 1:
+            [words] = [level.words for level in self.levels_ if level.selected]
+            facts.append(("Selected Terms", words))
         return [*facts, *self._error_rate(), ("Nonzero Coefficients", nonzero)]
 
     def _label(self, k: int) -> str:
@@ -694,7 +731,10 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 _OF_SEARCH = ("best_risk", "best_risk_stderr", "naive_risk", "naive_risk_stderr", "stop")
 # Attributes that several fits to the same data share; and those that are numbers, or arrays of the
 # same shape for all of them.
-_SHARED = ("n_features_in_", "feature_names_in_", "n_samples_", "test_loss_", "scale_")
+_SHARED = (
+    *("n_features_in_", "feature_names_in_", "n_samples_", "test_loss_", "scale_"),
+    *("terms_", "transform_target_"),
+)
 _STACKED = (
     *("coef_", "intercept_", "alpha_", "best_index_", "best_iter_", "n_iter_"),
     *("best_risk_", "best_risk_stderr_", "naive_risk_", "naive_risk_stderr_"),
@@ -720,7 +760,10 @@ def about_exact_fit(estimator: Any, names: Sequence[str] | None = None) -> list[
     share = getattr(estimator, "_relative_error", 1.0)
     if not share < _EXACT:
         return []
-    names = getattr(estimator, "feature_names_in_", None) if names is None else names
+    if names is None:
+        names = getattr(estimator, "feature_names_in_", None)
+        if names is not None and hasattr(estimator, "terms_"):
+            names = estimator.terms_.names(names)
     sizes = np.abs(to_numpy(estimator.coef_).ravel() * to_numpy(estimator.scale_))
     largest = [j for j in np.argsort(-sizes, kind="stable")[:3].tolist() if sizes[j]]
     listed = ", ".join(f"{f'x{j}' if names is None else str(names[j])!r:.60}" for j in largest)

@@ -205,6 +205,12 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
             weights = weights * np.asarray(_on_host("sample_weight", sample_weight), float)
         self.train_error_rate_ = float(np.average(wrong, weights=weights))
 
+    def _raise_risk(self, difference: float, stderr: float) -> None:
+        super()._raise_risk(difference, stderr)
+        if (score := getattr(self, "scores_", {}).get(self.test_loss_)) is not None:
+            value, error = score.value + difference, max(score.stderr, stderr)
+            self.scores_[self.test_loss_] = score._replace(value=value, stderr=error)
+
     def _check_parameters(self) -> None:
         if isinstance(self.test_loss, str):
             names = [name for name, kind in CRITERIA.items() if kind.margin]
@@ -359,7 +365,10 @@ def _against_the_rest(
     return {0: float(np.average(weights[codes[rest]], weights=counts[rest])), 1: float(weights[k])}
 
 
-@documented(like=PathRegressor, without=("intervals_", "left_out_prediction_", "median_error_"))
+@documented(
+    like=PathRegressor,
+    without=("intervals_", "left_out_prediction_", "median_error_", "transform_target_"),
+)
 @dataclass(eq=False, repr=False)
 class PathClassifier(Classifier, GeneralEstimator):
     r"""Penalised linear classification with selection of alpha and iteration by estimated risk.
@@ -399,6 +408,12 @@ class PathClassifier(Classifier, GeneralEstimator):
 
     Attributes
     ----------
+    levels_ : tuple of LevelRisk
+        What was tried, with estimated risks and their differences from the smallest one: only if X
+        came from a `TableEncoder` with ``curves="auto"`` or ``products="auto"``.
+    terms_ : Terms
+        The columns of X that are features, and the products that are, in that case. `coef_` has one
+        entry for each of these.
     classes_ : ndarray of shape (n_classes,)
         The labels, in increasing order.
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)

@@ -22,9 +22,10 @@ from steinpath._support.messages import (
     joined,
     short,
 )
+from steinpath.estimators._basis import Curve, curve_from_json, fit_curves
 
-#: The level that stands for all rare levels.
-OTHER = "(other)"
+#: The levels that stand for all rare levels, and for missing values.
+OTHER, MISSING = "(other)", "(missing)"
 # Levels of a category with a feature of their own, at most; and the rows that each needs, since the
 # coefficient of a level with one or two rows is mostly noise.
 _MOST_LEVELS, _LEAST_COUNT = 50, 3
@@ -169,10 +170,10 @@ class Column(NamedTuple):
     """How a column becomes features.
 
     kind: "number" or "date" (days since 1970): one feature; "binary": one feature, 1 for the second
-    of two levels; "category": one feature for each level, the most frequent first, and "(other)"
-    last if rare levels are merged. fill replaces missing values; sign is the currency or percent
-    sign of the numbers in the fit, None if unknown; indicator: one more feature is 1 where a value
-    is missing.
+    of two levels; "category": one feature for each level, the most frequent first, then "(missing)"
+    if it is one, and "(other)" last if rare levels are merged. fill replaces missing values; sign
+    is the currency or percent sign of the numbers in the fit, None if unknown; indicator: one more
+    feature is 1 where a value is missing; curves: functions of a number or date that are features.
     """
 
     name: str
@@ -181,6 +182,7 @@ class Column(NamedTuple):
     fill: float | str | None = None
     sign: str | None = ""
     indicator: bool = False
+    curves: tuple[Curve, ...] = ()
 
     @property
     def holds_numbers(self) -> bool:
@@ -188,10 +190,16 @@ class Column(NamedTuple):
         return self.kind in ("number", "date")
 
     @property
+    def n_curves(self) -> int:
+        """Number of features that are curves."""
+        return sum(curve.size for curve in self.curves)
+
+    @property
     def features(self) -> list[str]:
         """Names of its features."""
         if self.holds_numbers:
             names = [self.name if self.kind == "number" else f"{self.name} (days)"]
+            names += [f"{self.name} (curve {k + 1})" for k in range(self.n_curves)]
         else:
             levels = self.levels[1:] if self.kind == "binary" else self.levels
             names = [f"{self.name}={level}" for level in levels]
@@ -210,6 +218,9 @@ class Column(NamedTuple):
         if self.holds_numbers:
             numbers = read.numbers if read.kind else np.full(len(gaps), np.nan)
             out[:, 0] = np.where(gaps, np.nan if self.fill is None else self.fill, numbers)
+            if self.curves:
+                known = np.where(np.isnan(out[:, 0]), self.curves[0].knots[0], out[:, 0])
+                out[:, 1:] = np.concatenate([curve(known) for curve in self.curves], axis=1)
             return np.zeros(0, bool)
         code: dict[Any, int] = {level: k for k, level in enumerate(self.levels)}
         levels = [*map(usual, read.labels)]
@@ -225,14 +236,14 @@ class Column(NamedTuple):
 def column_from_json(entry: Any) -> Column:
     """Return a column from the data of a model file; refuse what is not valid."""
     # without the first two in version 0.1.0, where "binary" had another name
-    given = {"sign": None, "indicator": False} | checked(dict, "columns", entry)
+    given = {"sign": None, "indicator": False, "curves": []} | checked(dict, "columns", entry)
     given = entries("columns", given, Column._fields)
-    name, kind, levels, fill, sign, indicator = (given[field] for field in Column._fields)
+    name, kind, levels, fill, sign, indicator, curves = (given[field] for field in Column._fields)
     of, kind = f"of {name!r:.60}", "binary" if kind == "yes or no" else kind
     require(checked(str, "name", name).strip(), "name", name, "is blank")
     levels = checked((str, None), "levels", levels)
     require(all(map(str.strip, levels)), "levels", levels, f"{of} have a blank one")
-    most = _MOST_LEVELS + 1
+    most = _MOST_LEVELS + 2
     several = 2 <= len(levels) == len(set(levels)) <= most and OTHER not in levels[:-1]
     pair = len(levels) == 2 and levels[0] < levels[1]
     right = {"number": not levels, "date": not levels, "binary": pair, "category": several}
@@ -244,7 +255,9 @@ def column_from_json(entry: Any) -> Column:
     require(cells.is_sign(sign), "sign", sign, f"{of} is not one such as '%' or '€'")
     boolean = isinstance(indicator, bool) and (fill is not None or not indicator)
     require(boolean, "indicator", indicator, f"{of} is not false, or true with a fill")
-    return Column(name, kind, tuple(levels), fill, sign, indicator)
+    curves = tuple(map(curve_from_json, checked(list, "curves", curves)))
+    require(not (curves and levels), "curves", len(curves), f"of {of} are not of numbers")
+    return Column(name, kind, tuple(levels), fill, sign, indicator, curves)
 
 
 def fit_column(
@@ -255,11 +268,13 @@ def fit_column(
     keep: bool = False,
     first: bool = False,
     rows: np.ndarray | None = None,
+    curves: tuple[int, int] | None = None,
 ) -> ColumnFit:
     """Return how a column becomes features; refuse numbers in a format that has to be stated.
 
     category, keep: as requested of this column; first: whether it is the first column of the table;
-    rows: numbers of the rows, if some are left out or they are in another order
+    rows: numbers of the rows, if some are left out or they are in another order; curves: number of
+    knots, and degree, of curves if there are any
     """
     if not category:
         read.refuse_doubtful(Remedy("categories", name))
@@ -274,10 +289,15 @@ def fit_column(
     elif len(read.levels) == 1 if read.kind == "O" else read.present.min() == read.present.max():
         column = remark(name, "constant")
     elif read.kind == "O":
-        column = _fit_levels(name, read, impute, missing > 0, not category and doubt is None)
+        column = _fit_levels(name, read, impute, missing, not category and doubt is None)
     else:
         kind, fill = "date" if read.kind == "M" else "number", read.middle if impute else None
-        column = Column(name, kind, fill=fill, sign=read.sign, indicator=impute and missing > 0)
+        present_days = read.numbers[~gaps]
+        functions = (
+            () if curves is None else fit_curves(name, kind == "date", present_days, *curves)
+        )
+        indicator = impute and missing > 0
+        column = Column(name, kind, (), fill, read.sign, indicator, functions)
     about = ("dropped", column.key) if isinstance(column, Remark) else (column.kind, describe(read))
     count = 0 if isinstance(column, Remark) else len(column.features)
     summary = ColumnSummary(name, *about, missing, count)
@@ -351,17 +371,19 @@ def _are_codes(values: np.ndarray, runs: np.ndarray) -> bool:
 
 
 def _fit_levels(
-    name: str, read: ReadColumn, impute: bool, indicator: bool, perhaps_numbers: bool
+    name: str, read: ReadColumn, impute: bool, missing: int, perhaps_numbers: bool
 ) -> Column | Remark:
     """Return how a column of labels becomes features, or why it is dropped."""
     levels = list(read.levels)
-    most, indicator = levels[0] if impute else None, impute and indicator
-    if len(levels) == 2:
-        return Column(name, "binary", tuple(sorted(levels)), most, indicator=indicator)
+    most = levels[0] if impute else None
+    # why a value is missing may matter
+    own = [MISSING] * (impute and missing >= _LEAST_COUNT and MISSING not in levels)
+    if len(levels) == 2 and not own:
+        return Column(name, "binary", tuple(sorted(levels)), most)
     often = [k for k, n in read.levels.items() if n >= _LEAST_COUNT and k != OTHER][:_MOST_LEVELS]
     if often:
         rest = [OTHER] * (len(often) < len(levels))
-        return Column(name, "category", (*often, *rest), most, indicator=indicator)
+        return Column(name, "category", (*often, *own, *rest), MISSING if own else most)
     with_units = perhaps_numbers and read.counts.sum() <= 2 * read.counts @ read.others
     with_units = with_units and all(map(_AROUND_NUMBER.fullmatch, levels))
     key = "nearly all values are distinct" + ", perhaps with units" * with_units

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, combinations
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,9 @@ from steinpath._support.messages import (
     refuse_unknown,
     with_closest,
 )
-from steinpath._support.validation import check_choice, warn
+from steinpath._support.validation import check_choice, check_count, warn
 from steinpath.estimators import _columns as columns
+from steinpath.estimators._basis import LEVELS, MOST_PRODUCTS, Basis, Terms, multiplied
 from steinpath.estimators._columns import OTHER, Column, ColumnFit
 
 #: Columns that are summarised.
@@ -54,9 +55,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     keep : sequence of str, default=()
         Columns to use although they look like identifiers.
     missing : {"impute", "error"}, default="impute"
-        "impute": medians and most frequent levels replace missing values, also in new rows, and
-        columns with missing values in `fit` get an indicator feature "NAME (missing)". "error":
-        missing values are an error.
+        "impute": medians replace missing numbers, also in new rows, and columns of numbers with
+        missing values in `fit` get an indicator feature "NAME (missing)"; missing values are a
+        level "(missing)" of a category with three or more of them in `fit`, and else the most
+        frequent level replaces them. "error": missing values are an error.
     decimal : {".", ","}, optional
         Decimal separator of numbers that are written as text; a point by default.
     thousands : {",", ".", "'", " "}, optional
@@ -66,6 +68,21 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     date_format : str, optional
         Format of dates that are written as text, as for `datetime.datetime.strptime`, in addition
         to ISO 8601.
+    curves : bool or "auto", default=False
+        Whether smooth functions of numbers and dates are features as well: splines with knots at
+        quantiles, which are linear beyond the data. They are uncorrelated functions with variance
+        1, the smoothest first. Those of hours, months and weekdays, and of dates, are periodic.
+        With "auto", steinpath's estimators use them if they reduce the estimated error, with at
+        least 40 rows and more rows than other features.
+    products : bool, "auto" or sequence of pairs of str, default=False
+        Whether products of the features of two columns are features as well: of all columns, or of
+        the given pairs. With "auto", steinpath's estimators select products by their correlation
+        with y, again in each fold, and use them if they reduce the estimated error.
+    knots : int, default=8
+        Number of knots of the curves.
+    degree : int, default=1
+        Degree of the splines; 1 for piecewise linear functions. Those of hours, months and years
+        are cubic.
 
     Attributes
     ----------
@@ -102,7 +119,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     >>> encoder.get_feature_names_out()
     array(['area', 'area (missing)', 'town=Ulm'], dtype=object)
     >>> print(*encoder.notes_)
-    1 missing value in 1 column was replaced with medians and most frequent levels
+    1 missing value in 1 column was imputed (medians; a level "(missing)" or the most frequent one)
     """
 
     categories: Sequence[str] = ()
@@ -113,6 +130,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     thousands: str | None = None
     na: Sequence[str] = ()
     date_format: str | None = None
+    curves: bool | str = False
+    products: Any = False
+    knots: int = 8
+    degree: int = 1
 
     #: Kinds of remarks that notes leave out, because it is known how rows depend on each other.
     unsaid = tuple[str, ...]()
@@ -206,7 +227,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         names: dict[str, None] = {}
-        for feature in (feature for column in self.columns_ for feature in column.features):
+        given = [feature for column in self.columns_ for feature in column.features]
+        for feature in given if self._terms is None else self._terms.names(given):
             name, k = feature, 1
             while name in names:
                 k += 1
@@ -245,6 +267,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         impute = check_choice("missing", self.missing, ("impute", "error")) == "impute"
         categories, drop, keep = map(self._texts, ("categories", "drop", "keep"))
+        curves = (self.knots, self.degree) if self._checked_basis()[0] else None
         first = first or table.column_names[0]
         for name, column in zip(table.column_names, table.columns, strict=True):
             if name in drop:  # only its missing values are counted
@@ -256,7 +279,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             category = name in categories or cells.is_dictionary(column.type)
             read = cells.read_column(name, column, self._format, category or None)
             kept = name in (*categories, *keep)
-            yield columns.fit_column(name, read, impute, category, kept, name == first, rows), read
+            how = impute, category, kept, name == first, rows, curves
+            yield columns.fit_column(name, read, *how), read
 
     def fit_columns(self, fits: Sequence[ColumnFit]) -> TableEncoder:
         """Fit from how each column becomes features."""
@@ -275,17 +299,32 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         names, summary = zip(*((fit.summary.name, fit.summary) for fit in fits), strict=True)
         return self._fitted(used, names, notes, summary[:MOST_SUMMARIES])
 
+    def _checked_basis(self) -> tuple[bool, tuple[str, ...]]:
+        """Return whether there are curves, and the levels from which estimators select."""
+        for name in ("curves", "products"):
+            given = getattr(self, name)
+            pairs = name == "products" and isinstance(given, Sequence)
+            if not (isinstance(given, bool) or given == "auto" or (pairs and given != "")):
+                raise DataError(f"{name} must be True, False or 'auto', got {given!r:.60}")
+        check_count("knots", self.knots, low=3, high=100)
+        check_count("degree", self.degree, low=1, high=5)
+        levels = [LEVELS[0]] if self.curves is not True else [LEVELS[1]]
+        levels += [LEVELS[1]] * (self.curves == "auto")
+        with_products = LEVELS[3] if self.curves else LEVELS[2]
+        levels += [with_products] * isinstance(self.products, str)
+        return bool(self.curves), tuple(levels) if len(levels) > 1 else ()
+
     def _missing(self, gaps: list[ColumnFit]) -> list[Message]:
         """Return a note about missing values in the fit, or refuse them."""
-        replaced = "medians and most frequent levels"
+        how = f'(medians; a level "{columns.MISSING}" or the most frequent one)'
         if self.missing == "impute":
             total = sum(fit.summary.missing for fit in gaps)
             values = f"{counted(total, 'missing value')} in {counted(len(gaps), 'column')}"
-            return [Message(f"{values} {'was' if total == 1 else 'were'} replaced with {replaced}")]
+            return [Message(f"{values} {'was' if total == 1 else 'were'} imputed {how}")]
         counts = {fit.summary.name: (fit.summary.missing, fit.first_gap) for fit in gaps}
         last = gaps[0].rows - 1
         whole_row = len(counts) > 1 and set(counts.values()) == {(1, last)}
-        advice = f"use {{remedy}} to replace them with {replaced}"
+        advice = f"use {{remedy}} to impute them {how}"
         remedy = Remedy("missing", "impute")
         refuse_gaps(counts, Message(advice, remedy=remedy), last if whole_row else None)
         return []
@@ -294,7 +333,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Return the fitted state as plain data, for `from_json`; without notes and summary."""
         check_is_fitted(self)
         lists = {name: self._texts(name) for name in _LISTS}
-        entries = [{**column._asdict(), "levels": list(column.levels)} for column in self.columns_]
+        entries = [
+            {
+                **column._asdict(),
+                "levels": list(column.levels),
+                "curves": [curve._asdict() for curve in column.curves],
+            }
+            for column in self.columns_
+        ]
         names = self.feature_names_in_.tolist()
         return {"columns": entries, "names": names, "parameters": self.get_params() | lists}
 
@@ -319,13 +365,55 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             checked((str, None), name, given[name])
         encoder = cls(**given)
         require(encoder.missing in ("impute", "error"), "missing", encoder.missing)
+        encoder._checked_basis()
         assert encoder._format  # checked
         return encoder._fitted(used, names, (), ())
 
     def _fitted(self, used: Any, names: Any, notes: Any, summary: Any) -> TableEncoder:
         self.columns_, self.notes_, self.summary_ = tuple(used), tuple(notes), tuple(summary)
         self.feature_names_in_, self.n_features_in_ = np.array([*names], object), len(names)
+        self._terms = self._products()
         return self
+
+    def _layout(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the column of each feature, its order among them, and its kind; see `Basis`."""
+        column, order, kinds = list[int](), list[int](), list[str]()
+        for k, each in enumerate(self.columns_):
+            count = len(each.features)
+            column += [k] * count
+            order += range(count - each.indicator)
+            own = ["number"] * each.holds_numbers + ["curve"] * each.n_curves
+            kinds += own + ["level"] * (count - len(own))
+            order += [0] * each.indicator
+        return np.array(column), np.array(order), np.array(kinds)
+
+    def _products(self) -> Terms | None:
+        """Return the features and products of pairs of columns, if all are wanted."""
+        if not self.products or isinstance(self.products, str):
+            return None
+        column, order, kinds = self._layout()
+        wanted = None
+        if not isinstance(self.products, bool):
+            places = {each.name: k for k, each in enumerate(self.columns_)}
+            refuse_unknown(places, [name for pair in self.products for name in pair])
+            wanted = {frozenset(places[name] for name in pair) for pair in self.products}
+        pairs = [
+            (i, j)
+            for i, j in combinations(range(len(column)), 2)
+            if column[i] != column[j]
+            and multiplied(order, kinds, i, j)
+            and (wanted is None or {column[i], column[j]} in wanted)
+        ]
+        if len(pairs) > MOST_PRODUCTS:
+            said = f"all products would be {len(pairs):,} features, but the limit is "
+            raise DataError(
+                f"{said}{MOST_PRODUCTS:,}; use products='auto', or name pairs of columns"
+            )
+        centre = np.zeros(len(column))
+        for start, each in zip(self._ends, self.columns_, strict=False):
+            if each.holds_numbers and each.fill is not None:
+                centre[start] = each.fill
+        return Terms.of(len(column), pairs=pairs, centre=centre)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -361,6 +449,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 remarks.append(_remark_unknown(column, read, unknown))
         advice = "fill them in, or fit the model with {remedy}"
         refuse_gaps(gaps, Message(advice, remedy=Remedy("missing", "impute")))
+        if self._terms is not None:
+            X = self._terms(X)
+        elif levels := self._checked_basis()[1]:
+            X = Basis.of(X, *self._layout(), levels)
         return X, as_notes(remarks)
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.metrics import r2_score
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from steinpath._support.arrays import Array, cast, is_foreign, like, namespace, to_numpy
-from steinpath._support.validation import check_array, shown, warn
+from steinpath._support.arrays import Array, cast, clip, is_foreign, like, namespace, to_numpy
+from steinpath._support.validation import check_array, check_choice, shown, warn
 from steinpath.design._conversion import readable
 from steinpath.design._transformed import InterceptDesign
 from steinpath.engine._data import RunData
@@ -25,29 +28,69 @@ from steinpath.estimators._fit import PreparedRows
 from steinpath.inference._coefficient_intervals import CoefficientIntervals
 from steinpath.inference._estimate_intervals import coefficient_intervals
 from steinpath.inference._prediction_intervals import conformalised_quantiles
-from steinpath.problem._grid import PenaltyOf
+from steinpath.problem._grid import PenaltyOf, robust_spread, scaled_test_loss
 from steinpath.problem._losses import LAD, Huber, Loss, Quantile, SquareRoot
 from steinpath.problem._penalties import ElasticNet, Lasso, Penalty, Ridge
-from steinpath.problem._scoring import Criterion
+from steinpath.problem._scoring import Criterion, OfLogarithms, TestLoss, resolve_test_loss
 from steinpath.tuning._tuning import Tuning
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
     """Base class of regressors: predictions, their intervals and their score."""
 
+    transform_target: str | None = None
+
     score = PathEstimator.score  # the mixin's does not read arrays of other libraries
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.transform_target is not None:
+            check_choice("transform_target", self.transform_target, ("log", "auto"))
+
+    def _validated(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+        X, y, sample_weight = super()._validated(X, y, sample_weight)
+        self.transform_target_ = self.transform_target
+        if self.transform_target == "log":
+            xp = namespace(y)
+            if not xp.all(y > 0):
+                row = int(xp.argmin(y))
+                raise ValueError(
+                    f"transform_target='log' requires positive y, but y[{row}] is {y[row]}; use "
+                    "transform_target=None"
+                )
+            y = xp.log(y if xp.isdtype(y.dtype, "real floating") else xp.astype(y, xp.float64))
+        return X, y, sample_weight
+
+    def _untransformed(self, values: Any) -> Any:
+        """Return predictions, or responses, on the original scale."""
+        if getattr(self, "transform_target_", None) is None:
+            return values
+        xp = namespace(values)
+        return xp.exp(clip(values, -math.inf, math.log(float(xp.finfo(values.dtype).max)) - 1))
+
+    def _scoring_loss(self, rows: PreparedRows) -> TestLoss:
+        if self.transform_target_ is None:
+            return super()._scoring_loss(rows)
+        spread = robust_spread(self._untransformed(rows.y), rows.weights)
+        loss = self._loss(spread)
+        own = resolve_test_loss(scaled_test_loss(self.test_loss, loss, spread), loss)
+        if isinstance(own, Criterion):
+            return OfLogarithms(own.parameter, own)
+        return lambda y, prediction: own(self._untransformed(y), self._untransformed(prediction))
 
     def _keep_left_out(self, tuning: Tuning, rows: PreparedRows) -> None:
         chosen, criterion = tuning.chosen, tuning.risks[0].criterion
         centre = None if rows.centre is None else to_numpy(rows.centre)
         self.intervals_ = tuning.intervals.rescaled(to_numpy(rows.scale), centre)
-        y = to_numpy(rows.y).astype(float)[chosen.rows]
-        errors, spread = np.abs(y - chosen.predictions), np.abs(y - np.median(y)).mean()
+        logarithms = to_numpy(rows.y).astype(float)[chosen.rows]
+        y, predictions = map(self._untransformed, (logarithms, chosen.predictions))
+        errors, spread = np.abs(y - predictions), np.abs(y - np.median(y)).mean()
         self.median_error_ = float(np.median(errors))
         self._relative_error = float(errors.mean() / spread) if spread else 1.0
         if isinstance(criterion, Criterion):  # not a function of the user
-            self.constant_risk_ = criterion.of_best_constant(y)
-        self.left_out_prediction_ = like(rows.left_out(chosen), rows.y)
+            self.constant_risk_ = criterion.of_best_constant(logarithms)
+        self.left_out_prediction_ = like(self._untransformed(rows.left_out(chosen)), rows.y)
 
     @of_features
     def predict(self, X: Any) -> Array:
@@ -65,7 +108,7 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
         .. [1] V. Chernozhukov, I. Fernández-Val and A. Galichon (2010). Quantile and probability
            curves without crossing. Econometrica 78, 1093-1125.
         """
-        predictions = self._linear(X, "predict")
+        predictions = self._untransformed(self._linear(X, "predict"))
         several = predictions.ndim > 1
         return namespace(predictions).sort(predictions, axis=1) if several else predictions
 
@@ -116,6 +159,7 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
             )
         else:
             ends = conformalised_quantiles(low.intervals_, high.intervals_, X, level)
+        ends = self._untransformed(ends)
         return cast(ends, self.intercept_.dtype) if is_foreign(ends) else ends
 
     def coef_intervals(
@@ -151,6 +195,11 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
             and ``to_frame()`` returns a data frame of the same library as X.
         """
         check_is_fitted(self)
+        if hasattr(self, "terms_") and self.terms_.pairs.size:
+            raise ValueError(
+                "y selected the products of the model, and intervals of their coefficients would "
+                "be too short; use products=False in the TableEncoder"
+            )
         if hasattr(self, "estimators_"):
             return [one.coef_intervals(features, level, without, names) for one in self.estimators_]
         if "_path" not in vars(self):
@@ -161,6 +210,9 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
         if names is None:
             names = getattr(self, "feature_names_in_", None)
         wanted, scale = _indices(features, names), to_numpy(self.scale_)
+        if hasattr(self, "terms_"):
+            wanted, without = (self.terms_.places(columns) for columns in (wanted, without))
+            names = None if names is None else self.terms_.names(names)
         if without is None or not len(without):
             path = self._path()
         else:
@@ -187,6 +239,51 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
         y = readable("y", y)
         y = to_numpy(y) if is_foreign(y) else y
         return float(r2_score(y, predictions, sample_weight=sample_weight))
+
+
+def predict_interval(model: Any, X: Any, level: float = 0.9) -> Array:
+    """Return prediction intervals of an estimator, or of a pipeline or transformed target with one.
+
+    Parameters
+    ----------
+    model : estimator, Pipeline or TransformedTargetRegressor
+        A fitted regressor such as `LADLasso`, a pipeline that ends with one, or scikit-learn's
+        `TransformedTargetRegressor` of either with a monotone transformation.
+    X : array-like or DataFrame
+        New rows, as for ``model.predict``.
+    level : float, default=0.9
+        The nominal coverage, between 0 and 1.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, 2)
+        Lower and upper ends, on the scale of the responses.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import steinpath as sp
+    >>> from sklearn.pipeline import make_pipeline
+    >>> rng = np.random.default_rng(0)
+    >>> trees = {"girth": rng.uniform(8, 18, 200)}
+    >>> volume = trees["girth"] ** 2 / 6 + rng.standard_normal(200)
+    >>> model = make_pipeline(sp.TableEncoder(curves="auto"), sp.LADLasso(random_state=0))
+    >>> sp.predict_interval(model.fit(trees, volume), {"girth": [11.0, 15.0]}, level=0.8).shape
+    (2, 2)
+    """
+    if isinstance(model, Pipeline):
+        return predict_interval(model[-1], model[:-1].transform(X) if len(model) > 1 else X, level)
+    if isinstance(model, TransformedTargetRegressor):
+        check_is_fitted(model)
+        ends = predict_interval(model.regressor_, X, level)
+        back = model.transformer_.inverse_transform
+        return np.sort(np.concatenate([back(ends[:, [k]]) for k in (0, 1)], axis=1), axis=1)
+    if not isinstance(model, Regressor):
+        raise TypeError(
+            "model must be a regressor such as LADLasso, or a pipeline or transformed target with "
+            f"one; got {type(model).__name__}"
+        )
+    return model.predict_interval(X, level)
 
 
 def _indices(features: Any, names: np.ndarray | None) -> Any:
@@ -306,6 +403,11 @@ class PathRegressor(Regressor, GeneralEstimator):
         Whether to print progress: one line per stage, and with 2 or more every tenth of a stage.
     random_state : None, int or RandomState, default=None
         Random numbers for the risk estimate. Results are reproducible for a fixed integer.
+    transform_target : {"log", "auto"}, default=None
+        "log" fits a model of log(y), for positive y. Predictions, their intervals and all errors
+        are on the original scale, also that by which ``alpha`` and iteration are selected;
+        `coef_` and parameters of the loss are on the logarithmic one. "auto" tries it for positive
+        and skewed y, and selects by the estimated risk, which is adjusted for that selection.
 
     Attributes
     ----------
@@ -356,6 +458,15 @@ class PathRegressor(Regressor, GeneralEstimator):
         The penalty of the selected model, for the standardised columns.
     scale_ : ndarray of shape (n_features,)
         Divisors of the columns: ``coef_ * scale_`` are coefficients per standard deviation.
+    transform_target_ : str or None
+        The transformation of y.
+    levels_ : tuple of LevelRisk
+        What was tried, with estimated risks and their differences from the smallest one: only if X
+        came from a `TableEncoder` with ``curves="auto"`` or ``products="auto"``, or with
+        ``transform_target="auto"``.
+    terms_ : Terms
+        The columns of X that are features, and the products that are, in the first case. `coef_`
+        and `scale_` have one entry for each of these.
     y_scale_ : float
         Robust standard deviation of y (median absolute deviation / 0.6745), or its standard
         deviation if that is zero: the unit of the parameters of losses that are given by name.

@@ -91,6 +91,10 @@ class Criterion(Registered, ABC):
         # a label may also have a format of its own, such as "loss at {:.2f}"
         return self.label.replace("{}", number(self.parameter, 3)).format(self.parameter)
 
+    def about(self, y: Array, level: float) -> Criterion:
+        """Return the same loss for responses and predictions minus a level."""
+        return self  # losses of regression depend only on their difference
+
     def lipschitz(self, risks: np.ndarray) -> np.ndarray:
         """Bound differences (T, T) of risks per root mean square difference of the predictions."""
         return np.full((len(risks), len(risks)), self.slope)
@@ -175,6 +179,41 @@ class PinballError(Criterion):
     @property
     def slope(self) -> float:  # type: ignore[override]
         return max(self.parameter, 1 - self.parameter)
+
+
+# Largest logarithm whose exponential is used, so that sums of losses do not overflow.
+_LARGEST_LOG = 80.0
+
+
+@dataclass(frozen=True)
+class OfLogarithms(Criterion):
+    """Another loss of responses and predictions, given their logarithms minus a level."""
+
+    of: Criterion = field(default_factory=AbsoluteError)
+    level: float = 0.0
+
+    slope = math.inf
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.of.name)  # in results
+
+    @property
+    def words(self) -> str:
+        return self.of.words
+
+    def rho(self, r: Array) -> Array:
+        raise NotImplementedError("the loss depends on more than the difference of logarithms")
+
+    def __call__(self, y: Array, prediction: Array) -> Array:
+        xp, most = namespace(prediction), _LARGEST_LOG - self.level
+        values = xp.exp(clip(prediction, -math.inf, most) + self.level)
+        return self.of(xp.exp(y + self.level), values)
+
+    def about(self, y: Array, level: float) -> OfLogarithms:
+        return replace(self, level=level)
+
+    def of_best_constant(self, y: np.ndarray) -> float:
+        return self.of.of_best_constant(np.exp(y))
 
 
 # ------------------------------------------------------------------------------------------------
@@ -369,10 +408,9 @@ class OnScaleOfY:
 
 def about_level(criterion: PerObservation, y: Array, level: float) -> PerObservation:
     """Return a scoring loss to be called with responses and predictions minus a level."""
-    # regression losses depend only on their difference
-    if isinstance(criterion, MarginCriterion):
+    if isinstance(criterion, Criterion):
         return criterion.about(y, level)
-    return criterion if isinstance(criterion, Criterion) else OnScaleOfY(criterion, y, level)
+    return OnScaleOfY(criterion, y, level)
 
 
 def for_differences(

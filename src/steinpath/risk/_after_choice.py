@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 import numpy as np
 
@@ -50,6 +51,8 @@ _FEWEST_TRAINED = 0.5
 _CHANCE = 0.1
 # Maximum numbers of splits, and of sets of rows that they treat alike.
 _MOST_SPLITS, _MOST_CELLS = 32, 64
+# Standard errors of the difference within which a simpler model is selected by default.
+_WITHIN = 0.5
 # Number of draws of the bootstrap, batch size of the draws, and maximum number of iterations of
 # each path.
 _DRAWS, _TOGETHER, _ITERATES = 200, 20, 40
@@ -226,6 +229,57 @@ def risk_after_choice(
     held_out = HeldOut(rows, predictions[None, :], sample, losses, optimism, interactions)
     value = float(at_least_zero(unadjusted.criterion, np.asarray(value)))
     return ChosenRisk(value, stderr, method, held_out, made, splits, models, groups)
+
+
+def select_model(models: Sequence[ChosenRisk], rule: str) -> tuple[int, ChosenRisk]:
+    """Select one of several models, the simplest first, and adjust its risk for that selection.
+
+    The models were tested on the same rows.
+
+    A simpler model is selected if its risk is not larger by more than a standard error of the
+    difference, or half of that if the ``rule`` is "min". For the adjustment, the
+    selection is repeated without each of the parts of the rows that were held out together.
+    """
+    within = 1.0 if rule == "one_se" else _WITHIN
+
+    def selected(values: np.ndarray, scale: float = 1.0) -> int:
+        best = int(values.argmin())
+        for k in range(best):
+            allowed = within * scale * models[k].compare(models[best])[1]
+            if values[k] - values[best] <= allowed:
+                return k
+        return best
+
+    values, losses = np.array([one.value for one in models]), np.stack([m.losses for m in models])
+    optimism, best = values - losses.mean(axis=1), selected(values)
+    chosen, stitched, others = models[best], losses[best] + optimism[best], False
+    parts = chosen.splits.test.argmax(axis=1)[chosen.rows]
+    for part in np.unique(parts):
+        tested = parts == part
+        if tested.all():
+            break
+        means = losses[:, ~tested].mean(axis=1) + optimism
+        k = selected(means, math.sqrt(len(parts) / (~tested).sum()))
+        stitched[tested] = losses[k, tested] + optimism[k]
+        others |= k != best
+    if not others:
+        return best, chosen
+    # the selection cannot make the risk smaller, except by chance
+    value, stderr = max(float(stitched.mean()), chosen.value), chosen.mean_of(stitched)[1]
+    return best, replace(chosen, value=value, stderr=max(stderr, chosen.stderr))
+
+
+def on_the_same_rows(models: Sequence[ChosenRisk]) -> list[ChosenRisk]:
+    """Return risks with the losses of the rows that all models held out.
+
+    For time series, nested splits hold out fewer rows than others.
+    """
+    rows = reduce(np.intersect1d, [one.rows for one in models])
+    if all(len(one.rows) == len(rows) for one in models):
+        return list(models)
+    places = [np.searchsorted(one.rows, rows) for one in models]
+    pairs = zip(models, places, strict=True)
+    return [one.with_losses(rows, one.predictions[at], one.losses[at]) for one, at in pairs]
 
 
 def _with_choices(

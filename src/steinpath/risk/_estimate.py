@@ -281,7 +281,7 @@ def assemble(
         interactions=interactions,
         shared_error=shared,
         groups=options.groups,
-        splits=options.cv if isinstance(options.cv, Splits) else None,
+        splits=options.cv if type(options.cv) is Splits else None,
         audited=audited,
     )
 

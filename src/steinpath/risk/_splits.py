@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -29,9 +29,9 @@ class Splits(NamedTuple):
         left_out = fold[:, None] == np.arange(n_folds)
         return cls(~left_out, left_out.astype(float))
 
-    def at(self, which: Any) -> Splits:
+    def at(self, which: Any) -> Self:
         """Return some of the splits."""
-        return Splits(self.train[:, which], self.test[:, which])
+        return self._replace(train=self.train[:, which], test=self.test[:, which])
 
     @property
     def n_splits(self) -> int:
@@ -59,6 +59,12 @@ class Splits(NamedTuple):
         if self.fold is None or np.any(self.train == (self.test > 0)):
             return False
         return bool(self.train.mean(axis=0).min() >= _FEWEST_TRAINED)
+
+
+class RandomFolds(Splits):
+    """Random folds that were drawn before: rows are not known to depend on each other."""
+
+    __slots__ = ()
 
 
 def make_splits(

@@ -209,14 +209,18 @@ def search(
     lam_ratio: float | None = None,
     resume: Callable[[Batch], Batch] | None = None,
     watch: Callable[[RunData, int], Watch | None] | None = None,
+    limit: float = math.inf,
 ) -> Tuning:
-    """Do as `tune`; ``resume`` may replace new runs by those of an earlier search."""
+    """Do as `tune`; ``resume`` may replace new runs by those of an earlier search.
+
+    Runs are not continued if the smallest risk exceeds a limit, that of another model.
+    """
     data = prepare(design, y, loss, fit_intercept)
     if design.is_remote:
         begin("tuning on the cluster", 0)
         resume = watch = None
     runs = algorithm, (penalty, lams, lam_ratio), n_iter, resume, watch
-    how = options, check_rng(rng), rule, iterate
+    how = options, check_rng(rng), rule, iterate, limit
     tuning: Tuning = data.design.on_blocks(_search, data, *runs, *how)
     return tuning
 
@@ -260,6 +264,7 @@ class Search:
     rng: Any
     rule: str = "min"
     iterate: int | None = None
+    limit: float = math.inf
 
     def __post_init__(self) -> None:
         check_choice("rule", self.rule, RULES)
@@ -295,7 +300,8 @@ class Search:
                 stop = "interrupted"
                 break
             last = None if self.iterate is None else self.batch.n_iter  # which will be selected
-            if n_iter is None and not may_still_improve(risks, last):
+            beyond = min(float(risk.values.min()) for risk in risks) > self.limit
+            if n_iter is None and (beyond or not may_still_improve(risks, last)):
                 stop = "risk"
                 break
         self._runs = {}

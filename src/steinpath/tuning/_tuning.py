@@ -32,12 +32,16 @@ if TYPE_CHECKING:
 
 
 class ChoiceContext(NamedTuple):
-    """What the risk of the selected model is estimated from; `iterate` only if it was given."""
+    """What the risk of the selected model is estimated from; `iterate` only if it was given.
+
+    nested: whether the adjustment for selection may be by nested folds
+    """
 
     batch: Batch
     options: RiskOptions
     seed: int
     iterate: int | None
+    nested: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -399,7 +403,7 @@ def _adjust_for_selection(tuning: Tuning) -> ChosenRisk:
             SelectionRule(tuning.lams, tuning.rule, context.iterate),
             context.options,
             context.seed,
-            nested=tuning.stop != "interrupted",
+            nested=context.nested and tuning.stop != "interrupted",
         )
 
 

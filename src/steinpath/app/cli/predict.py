@@ -94,7 +94,8 @@ def _predict(estimator: Any, X: np.ndarray, level: float | None) -> list[np.ndar
         predictions = np.asarray(estimator.predict(X))
     except ValueError:
         with np.errstate(over="ignore", invalid="ignore"):
-            values = X @ np.atleast_2d(estimator.coef_).T + estimator.intercept_
+            terms = getattr(estimator, "terms_", np.asarray)
+            values = terms(X) @ np.atleast_2d(estimator.coef_).T + estimator.intercept_
         if not len(rows := np.flatnonzero(~np.isfinite(values).all(axis=1))):
             raise
         said = "the numbers in {place} are too large for a prediction"
