@@ -37,6 +37,12 @@ tuning : Tuning
     Tuning result to plot.
 intervals : CoefficientIntervals
     Intervals to plot.
+model : Pipeline
+    Fitted pipeline of a `steinpath.TableEncoder` and an estimator such as `steinpath.LADLasso`.
+which : int, default=0
+    Index of one of several classes or quantiles.
+fig : matplotlib.figure.Figure or SubFigure, optional
+    Figure to plot on. If None, a new figure is created.
 ax : matplotlib.axes.Axes, optional
     Axes to plot on. If None, a new figure is created.
 names : sequence of str of length p, optional

@@ -51,7 +51,7 @@ def plot_intervals(
             ends = intervals.lower[k], intervals.upper[k]
             axes.plot(ends, [place] * 2, color=colour, lw=1, solid_capstyle="butt")
             axes.plot(intervals.estimate[k], place, "o", color=colour, ms=3)
-        _label_lines(axes, [names[k] for k in shown])
+        label_lines(axes, [names[k] for k in shown])
         axes.locator_params(axis="x", nbins=6)
         axes.set_xlabel(f"coefficient with {intervals.level:.0%} confidence interval")
         some = f"{len(shown)} of {total}, " if len(shown) < total else ""
@@ -91,7 +91,7 @@ def plot_ranking(rows: Sequence[Any], ax: Axes | None = None) -> Axes:
                 axes.annotate(text, (1, place), **_AT_RIGHT)
         if len(rows) > 1:
             note(axes, "difference ± s.e.", outside=True)
-        _label_lines(axes, [f"{row.loss} + {row.penalty}" for row in rows])
+        label_lines(axes, [f"{row.loss} + {row.penalty}" for row in rows])
         axes.locator_params(axis="x", nbins=6)
         axes.set(xlim=(low, high), xlabel="estimated risk ± 2 standard errors")
     return axes
@@ -132,7 +132,7 @@ def plot_diagnostics(risk: Risk, ax: Axes | None = None) -> Axes:
             axes.plot(ratio, place, marker, color=colour, clip_on=False, label=diagnostic.name)
         use_log_scale(axes)
         axes.set_xlim(low / 1.3, high)  # leaves room for the marker at the lower end
-        _label_lines(axes, [diagnostic.name for diagnostic in diagnostics])
+        label_lines(axes, [diagnostic.name for diagnostic in diagnostics])
         for tick, diagnostic in zip(axes.get_yticklabels(), diagnostics, strict=True):
             if diagnostic.warns:
                 tick.set(color=ORANGE, fontweight="bold")
@@ -140,7 +140,7 @@ def plot_diagnostics(risk: Risk, ax: Axes | None = None) -> Axes:
     return axes
 
 
-def _label_lines(ax: Axes, names: Sequence[str]) -> None:
+def label_lines(ax: Axes, names: Sequence[str]) -> None:
     """Name lines at heights 0, 1, …, from the top."""
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.set_yticks(range(len(names)), names)

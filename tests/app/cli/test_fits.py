@@ -27,14 +27,16 @@ def fitted(tmp_path_factory):
 
 def test_fit_prints_a_table_and_writes_everything(fitted):
     folder, _, result = fitted
-    for text in ("price: LAD + lasso", "expected absolute error", "Fläche m²", "rows", "120"):
+    for text in ("price: LAD + lasso", "expected absolute error", "Fläche m²", "rows", "120",
+                 "Absolute error by terms", "linear ", "curves and products "):  # fmt: skip
         assert text in result.stdout
     out = folder / "out"
     files = {"model.json", "plots", "report.html", "risk.csv"}
     assert {file.name for file in out.iterdir()} == files
     names = "risk surface coefficients predicted left_out_residuals residuals diagnostics"
     plots = {file.name for file in (out / "plots").iterdir()}
-    assert plots == {"summary.png", *(f"{name}.pdf" for name in names.split())}
+    names += " curves importance"
+    assert plots - {"products.pdf"} == {"summary.png", *(f"{name}.pdf" for name in names.split())}
     risks = pd.read_csv(out / "risk.csv")
     assert len(risks) == 6 * 61
     model = sp.load_model(out / "model.json")
@@ -75,6 +77,9 @@ def test_json_is_one_object(tmp_path):
     assert all(os.path.exists(name) for name in found["files"].values())
     assert found["risk"] == sp.load_model(found["files"]["model"])[-1].best_risk_
     assert found["choice_counted_by"] == "nested"
+    assert sum(level["selected"] for level in found["levels"]) == 1
+    assert found["levels"][0]["name"] == "linear"
+    assert sum(column["share"] for column in found["columns"]) == pytest.approx(1)
     expected = 100 * (1 - found["risk"] / found["constant_risk"])
     assert found["improvement_percent"] == pytest.approx(expected)
     # heavy tails: half of the errors are much smaller than the mean

@@ -11,6 +11,7 @@ import steinpath as sp
 from steinpath.app.fitted import FitIntervals, Fitted, Interval, Ranked
 from steinpath.app.report.build import Result, build_content, figure, plus_minus
 from steinpath.estimators._columns import ColumnSummary
+from steinpath.estimators._levels import LevelRisk
 from steinpath.plots import QUANTILES
 from steinpath.risk._evidence import Diagnostic
 
@@ -35,6 +36,11 @@ NOTHING = {
     "widths": None,
     "caption": "",
     "predict": "",
+    "levels": (),
+    "compared": "",
+    "importance": (),
+    "unlisted_curves": 0,
+    "log_target": False,
 }
 
 
@@ -83,6 +89,10 @@ def charts(n_alphas=3, n_iterates=41, n_names=5, scale=1.0, seed=0):
         left_out_rows=150,
         left_out_by="fitted",
         classes=None,
+        contribution="contribution to the prediction",
+        curves=(),
+        surfaces=(),
+        limit=0.0,
     )
 
 
@@ -141,6 +151,42 @@ def tiny(**changes):
         **NOTHING,
     )
     return replace(content, **changes)
+
+
+def with_terms(label="a long level of a category", **changes):
+    """Curves, products and levels of terms, of columns with this name and level."""
+    rng = np.random.default_rng(0)
+    sides = [
+        {"name": label, "kind": "number", "period": 0, "at": np.linspace(-9, 2e6, 30).tolist()},
+        {"name": "hour", "kind": "number", "period": 24, "at": np.linspace(0, 24, 50).tolist()},
+        {"name": "when", "kind": "date", "period": 0, "at": [17000.5, 17100.0, 19000.0]},
+        {"name": "week", "kind": "date", "period": 0, "at": [17000.0, 17003.0, 17007.0]},
+        {"name": "where", "kind": "level", "period": 0, "at": [f"{label} {k}" for k in range(12)]},
+        {"name": "yes", "kind": "level", "period": 0, "at": ["no", "yes"]},
+    ]
+    curves = [
+        {"x": side, "effect": rng.normal(size=len(side["at"])).tolist(), "levels": 0}
+        | {"stderr": [0.1] * len(side["at"])}
+        for side in sides
+    ]
+    curves[0]["stderr"] = [np.nan] * 30
+    curves[4]["levels"] = 40
+    pairs = [(sides[0], sides[1]), (sides[2], sides[4]), (sides[5], sides[4])]
+    surfaces = [
+        {"x": x, "y": y, "effect": rng.normal(size=(len(y["at"]), len(x["at"]))).tolist()}
+        for x, y in pairs
+    ]
+    return tiny(
+        charts=replace(charts(), curves=curves, surfaces=surfaces, limit=2.0),
+        levels=(
+            LevelRisk("linear", None, 12, 2.0, 0.1, 0.5, 0.2, False),
+            LevelRisk("curves and products", "log", 1234, 1.5, 0.1, 0.0, 0.0, True),
+        ),
+        compared="These were compared.",
+        importance=[(side["name"], 1 / (k + 1), 0.2, 5, 3, 2) for k, side in enumerate(sides)],
+        log_target=True,
+        **changes,
+    )
 
 
 @cache

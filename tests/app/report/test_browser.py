@@ -295,6 +295,7 @@ def awkward():
         "one iterate": samples.tiny(charts=samples.charts(n_iterates=1)),
         "long": samples.tiny(charts=samples.charts(n_iterates=3000)),
         "crowded": samples.crowded(),
+        "terms": samples.with_terms(),
         "intervals": samples.tiny(
             intervals=samples.intervals([f"{j} long" * 9 for j in range(50)])
         ),
@@ -318,6 +319,34 @@ def test_any_content_fits_the_window_and_is_drawn(show, name, width):
 
 CENTRES = """[...document.querySelectorAll('#predicted-plot circle')].map(c =>
     [+c.getAttribute('cx'), +c.getAttribute('cy')])"""
+
+
+def test_columns_have_curves_and_products_colours(show):
+    content = samples.with_terms(EVIL)
+    page = show(content)
+    assert page.js("document.querySelectorAll('#curves-plot svg[role=img]').length") == 6
+    assert page.js("document.querySelectorAll('#curves-plot .dot').length") == 14
+    maps = "#surfaces-plot svg[role=img]"
+    assert page.js(f"document.querySelectorAll('{maps}').length") == 3
+    level = "#curves-plot > div > div:nth-child(6) svg"
+    hover(page, level, 0.9)
+    yes = content.charts.curves[5]["effect"][1]
+    assert page.text("#curves-note").startswith(f"yes = yes: {'+' if yes > 0 else '−'}")
+    hover(page, "#surfaces-plot > div > div:nth-child(3) svg", 0.9, 0.13)
+    effect = content.charts.surfaces[2]["effect"][-1][1]
+    assert figure(abs(effect)) in page.text("#surfaces-note")
+    assert "yes = yes, where = " in page.text("#surfaces-note")
+    assert page.js("window.hurt") is None
+
+
+@pytest.mark.parametrize("width", [390, 900, 1280])
+def test_labels_of_panels_do_not_overlap(show, width):
+    page = show(samples.with_terms(), width=width)
+    assert page.js("""[...document.querySelectorAll('.panels svg[role=img]')].every((svg) => {
+        const boxes = [...svg.querySelectorAll('text.middle')].map(t => t.getBoundingClientRect());
+        return boxes.every((a, k) => boxes.slice(k + 1).every(
+            (b) => a.right <= b.left || b.right <= a.left));
+    })""")
 
 
 def test_every_row_left_out_is_a_point(show):

@@ -152,6 +152,46 @@ def test_widths_are_averages_over_the_rows():
     assert dict(content.widths)[0.9] == pytest.approx(np.mean(high - low))
 
 
+@pytest.fixture(scope="module")
+def with_terms():
+    """A model of the logarithm of the target with curves and products."""
+    rng = np.random.default_rng(0)
+    X = {"a": rng.normal(size=150), "b": rng.normal(size=150), "c": rng.choice(list("xyz"), 150)}
+    signal = X["a"] ** 2 / 2 + X["a"] * (X["c"] == "x")
+    y = np.exp(signal + rng.standard_t(4, 150) / 4)
+    encoder = sp.TableEncoder(curves="auto", products="auto")
+    model = sp.LADLasso(transform_target="log", n_iter=60, n_alphas=6, random_state=0)
+    model.keeps_search = True
+    return make_pipeline(encoder, model).fit(X, y), X, y
+
+
+def test_terms_columns_and_products_are_reported(with_terms):
+    model, _, _ = with_terms
+    content = content_of(model)
+    assert content.levels == model[-1].levels_
+    assert "the logarithm of the target" in content.model
+    assert "adjusted for the selection of terms" in content.verdict
+    effects = sp.column_effects(model)
+    assert [row[0] for row in content.importance] == effects.column[effects.importance > 0].tolist()
+    curve = content.charts.curves[0]
+    assert curve["x"]["name"] == "a"
+    assert len(curve["x"]["at"]) == len(curve["effect"]) == len(curve["stderr"])
+    surface = content.charts.surfaces[0]
+    assert {surface[side]["name"] for side in "xy"} == {"a", "c"}
+    assert surface["y"]["at"] == list(model[0].columns_[2].levels)
+    assert np.shape(surface["effect"]) == (3, len(surface["x"]["at"]))
+    assert "Terms compared" in text_of(render(content))
+
+
+def test_predictions_of_logarithms_are_reported_on_the_scale_of_the_target(with_terms):
+    model, X, y = with_terms
+    content = content_of(model)
+    np.testing.assert_allclose(content.charts.actual, y)
+    np.testing.assert_allclose(content.charts.predicted, model[-1].left_out_prediction_)
+    low, high = sp.predict_interval(model, X, 0.8).T
+    assert dict(content.widths)[0.8] == pytest.approx(np.mean(high - low))
+
+
 def test_few_rows_have_no_intervals_of_high_levels():
     X, y = columns()
     few = {name: values[:12] for name, values in X.items()}

@@ -22,8 +22,9 @@ EVIL = "<script>alert(1)</script>"
 WORSE = "\"'><img onerror=alert(1)>&amp;</script><!--\u2028\u2029]]>"
 SECTIONS = ("risk", "residuals", "model", "trust", "reproduce")
 ORDER = (
-    "warnings", "figures", "classes", "ranking", "model", "intervals", "predictions", "residuals",
-    "prediction-intervals", "risk", "surface-plot", "paths-plot", "trust", "columns", "reproduce",
+    "warnings", "figures", "classes", "terms", "ranking", "importance", "model",
+    "intervals", "predictions", "residuals", "prediction-intervals", "risk", "surface-plot",
+    "paths-plot", "trust", "columns", "reproduce",
 )  # fmt: skip
 NAMESPACE = "http://www.w3.org/2000/svg"
 
@@ -96,6 +97,8 @@ def contents():
         "tiny": samples.tiny(),
         "crowded": samples.crowded(),
         "evil": evil(),
+        "terms": samples.with_terms(),
+        "evil terms": samples.with_terms(WORSE),
         "single": samples.tiny(charts=samples.charts(n_alphas=1)),
         "one iterate": samples.tiny(charts=samples.charts(n_iterates=1)),
         "long": samples.tiny(charts=samples.charts(n_iterates=3000)),
@@ -204,6 +207,10 @@ def test_every_section_is_there(case):
         assert name in reader.ids
         assert f"{name}-title" in reader.ids
     assert ("ranking" in reader.ids) == bool(content.ranking)
+    assert ("terms" in reader.ids) == bool(content.levels)
+    assert ("importance" in reader.ids) == bool(content.importance)
+    assert ("curves-plot" in reader.ids) == bool(content.charts.curves)
+    assert ("surfaces-plot" in reader.ids) == bool(content.charts.surfaces)
     assert ("columns" in reader.ids) == bool(content.columns or content.notes)
     assert ("intervals" in reader.ids) == (content.intervals is not None)
     assert ("predictions" in reader.ids) == bool(content.charts.actual)
@@ -225,6 +232,18 @@ def test_the_selected_iteration_is_shown_without_a_script(case):
     assert plus_minus(charts.risk[row][at], charts.stderr[row][at]) in panel
     assert figure(charts.train[row][at]) in panel
     assert all(text in reader.texts[None] + panel for _, text in content.facts)
+
+
+def test_terms_are_compared_and_logarithms_are_said_to_be_ones():
+    page = Reader(render(samples.with_terms()))
+    terms = " ".join(page.texts["terms"].split())
+    assert "linear2.00 ± 0.10+0.50 ± 0.20" in terms
+    assert "curves and products, log target selected1.50 ± 0.10smallest1,234" in terms
+    assert "The logarithm of the prediction is 1.250 plus" in page.texts["model"]
+    for name in ("residuals", "risk"):
+        assert "logarithm of the target" in " ".join(page.texts[name].split())
+    plain = Reader(render(samples.tiny()))
+    assert not any("logarithm" in text for text in plain.texts.values())
 
 
 def test_warnings_come_first():

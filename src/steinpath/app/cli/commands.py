@@ -241,13 +241,19 @@ _with_data = declared(
     --drop COLUMN...  Drop this column; repeatable.
     --category COLUMN...  Treat this numeric column as categorical; repeatable.
     --keep-column COLUMN...  Use this column although it looks like an identifier; repeatable.
-    --impute  Replace missing values with medians and most frequent levels, in the fit and in
-        predictions; drop rows without a target.
+    --impute  Replace missing numbers with medians, and treat missing categories as a level, in the
+        fit and in predictions; drop rows without a target.
     --group COLUMN  Group labels, such as patients or sites; whole groups are held out. Not a
         feature.
     --time COLUMN  Sort rows by this column of numbers or dates; later rows are predicted from
         earlier rows only. Not a feature.
     --gap  With --time, number of rows to skip before each held-out block; 0 by default.
+    --curves  Smooth curves of numbers and dates as features: if they reduce the estimated error
+        (auto), always (yes) or never (no). By default auto for `fit` and tables in
+        memory, else no.
+    --products  Products of the features of two columns, likewise.
+    --transform-target  Fit the logarithm of a positive target (log), if that reduces the estimated
+        error of the target itself (auto), or not (no); by default as for --curves.
     --workers N  Read a folder of Parquet files and fit in N processes, for data larger than memory.
     --cluster ADDRESS  Read a folder and fit on a Dask cluster: tcp://host:port, or a scheduler file
         (.json).
@@ -257,6 +263,9 @@ _with_data = declared(
     keep_column={"name": "keep"},
     impute=FLAG,
     gap=number(0),
+    curves={"type": click.Choice(["auto", "yes", "no"])},
+    products={"type": click.Choice(["auto", "yes", "no"])},
+    transform_target={"type": click.Choice(["auto", "log", "no"])},
     workers=number(1),
 )
 _with_fit = declared(

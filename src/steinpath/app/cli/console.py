@@ -140,6 +140,8 @@ def _print_fit(console: Console, result: Result) -> None:
     print_warnings(console, fitted.estimator.warnings_)
     print_table(console, ["", ""], facts(fitted), left=1)
     say(console, f"{fitted.meaning_of_error}.")
+    if fitted.levels:
+        _print_levels(console, fitted)
     if (k := len(fitted.classes)) > _MOST_CLASSES:
         say(console, f"The confusion matrix of the {k} classes is in report.html.")
         say(console, "Their coefficients are in model.json.")
@@ -149,8 +151,24 @@ def _print_fit(console: Console, result: Result) -> None:
     count = _print_coefficients(console, fitted)
     if count > _SHOWN:
         console.print(f"… and {count - _SHOWN} more, in model.json")
+    if fitted.log_target:
+        say(console, "Coefficients are for the logarithm of the target.")
     if fitted.caption:
         say(console, f"{fitted.caption[0].upper()}{fitted.caption[1:]}.")
+
+
+def _print_levels(console: Console, fitted: Fitted) -> None:
+    """Print the terms that were compared."""
+    rows, bold = [], [level.selected for level in fitted.levels].index(True)
+    for level in fitted.levels:
+        difference = with_error(level.difference, level.difference_stderr, signed=True)
+        cells = with_error(level.risk, level.stderr), difference if level.difference > 0 else ""
+        rows.append([level.words, str(level.n_features), *cells, "*" if level.selected else ""])
+    say(
+        console,
+        f"{fitted.scored_by.capitalize()} by terms (* selected; not adjusted for the selection):",
+    )
+    print_table(console, ("terms", "features", "risk", "difference", ""), rows, left=1, bold=bold)
 
 
 def _print_confusion(console: Console, fitted: Fitted) -> None:

@@ -120,7 +120,8 @@ def _work(
             else:
                 fitted = _fit(data, *pairs[0], options, options["test_loss"])
             enough = display.enough
-            if wanted and not enough:
+            by_y = fitted.terms is not None and fitted.terms.pairs.size > 0
+            if wanted and not enough and not by_y:
                 intervals = fit_intervals(fitted)
     except DataError:
         raise
@@ -134,7 +135,11 @@ def _work(
     notes += _remarks(fitted, ranking)
     if enough:
         notes.append(_cut_short(fitted, len(ranking), len(pairs)))
-    if wanted and intervals is None:
+    if wanted and by_y:
+        notes.append(
+            "there are no confidence intervals, since y selected the products; use --products no"
+        )
+    elif wanted and intervals is None:
         notes.append("interrupted before the confidence intervals were computed")
     used = {summary.name: summary for summary in data.encoder.summary_} | data.roles.summaries
     result = Result(
@@ -175,6 +180,7 @@ def _data(ctx: click.Context, display: Display, options: dict[str, Any], task: s
     how, notes = (how, ()) if on_cluster else (source.format, source.notes)
     named = {name: options[name] for name in ("drop", "categories", "keep")}
     given: dict[str, Any] = {"missing": "impute" if options["impute"] else "error"}
+    given |= _terms(options, ctx.command.name == "fit" and not on_cluster, on_cluster)
     for name, some in named.items():
         given[name] = tuple(column for column in some if column not in (group, time))
     encoder = TableEncoder(**given, **how.of_cells)
@@ -201,6 +207,18 @@ def _data(ctx: click.Context, display: Display, options: dict[str, Any], task: s
         _check_classes(roles, cv, options)
     notes = (*notes, *encoder.notes_, *roles.notes)
     return _Data(encoder, X, roles, columns, how, place, notes, cv)
+
+
+def _terms(options: dict[str, Any], automatic: bool, on_cluster: bool) -> dict[str, Any]:
+    """Return what the encoder adds to linear terms; set the options that are not given."""
+    named = {name: options[name] for name in ("curves", "products", "transform_target")}
+    if on_cluster and any(value not in (None, "no") for value in named.values()):
+        raise click.UsageError("curves, products and a log target require a table in memory")
+    usual = "auto" if automatic else "no"
+    named = {name: usual if value is None else value for name, value in named.items()}
+    target = named.pop("transform_target")
+    options["transform_target"] = None if target == "no" else target
+    return {name: {"yes": True, "no": False}.get(value, value) for name, value in named.items()}
 
 
 def _check_classes(roles: Roles, cv: Any, options: dict[str, Any]) -> None:
@@ -336,7 +354,8 @@ def _remarks(fitted: Fitted, ranking: Sequence[Ranked]) -> list[str]:
     """Return notes about the selection that are no reason for doubt."""
     tuning, notes = fitted.tuning, fitted.notes
     count, (n, p) = len(tuning.lams), fitted.shape
-    if fitted.main.n_alphas == "auto" and 1 < count < _ALPHAS and fitted.is_whole:
+    usual = fitted.main.n_alphas == "auto" and not hasattr(fitted.estimator, "levels_")
+    if usual and 1 < count < _ALPHAS and fitted.is_whole:
         notes.append(
             f"because of the number of {'columns' if p > n else 'rows'}, the grid has {count} "
             f"values of alpha instead of {_ALPHAS}; use --n-alphas {_ALPHAS} for all"

@@ -86,6 +86,15 @@ def as_json(result: Result, files: dict[str, str]) -> dict[str, Any]:
             "notes": list(intervals.notes),
             "features": list(_interval_rows(intervals)),
         }
+    if fitted.levels:
+        found["levels"] = [
+            {name: finite(v) if isinstance(v, float) else v for name, v in level._asdict().items()}
+            for level in fitted.levels
+        ]
+    if fitted.effects is not None:
+        columns = fitted.effects.to_dict()
+        rows = zip(*(value.tolist() for value in columns.values()), strict=True)
+        found["columns"] = [dict(zip(columns, row, strict=True)) for row in rows]
     return found | {
         "stop": main.stop_,
         "warnings": [worded(text, option) for text in fitted.estimator.warnings_],
@@ -105,6 +114,7 @@ def _json_of_numbers(fitted: Fitted) -> dict[str, Any]:
         "constant_risk": main.constant_risk_,
         "improvement_percent": finite(fitted.improvement),
         "intercept": float(main.intercept_),
+        "transform_target": main.transform_target_,
     }
 
 
@@ -212,14 +222,31 @@ def _drawings(result: Result, plots: Any) -> dict[str, Callable[[], Any]]:
         if hasattr(fitted.estimator, "predict_proba"):
             drawings["reliability.pdf"] = partial(plots.plot_reliability, of)
     else:
-        drawings["predicted.pdf"] = partial(plots.plot_predicted, tuning)
-        drawings["left_out_residuals.pdf"] = partial(plots.plot_left_out_residuals, tuning)
-        drawings["residuals.pdf"] = partial(plots.plot_residuals, fitted.risk, best)
+        of_rows = {
+            "predicted.pdf": partial(plots.plot_predicted, tuning),
+            "left_out_residuals.pdf": partial(plots.plot_left_out_residuals, tuning),
+            "residuals.pdf": partial(plots.plot_residuals, fitted.risk, best),
+        }
+        for file, draw in of_rows.items():
+            drawings[file] = partial(_draw_logarithms, draw) if fitted.log_target else draw
     if intervals is not None and any(row.identified for row in intervals.rows):
         drawings["intervals.pdf"] = partial(_draw_intervals, intervals)
+    of_main: dict[str, Any] = {"which": fitted.models.index(fitted.main)}
+    if fitted.curves:
+        drawings["curves.pdf"] = partial(plots.plot_curves, fitted.model, most=12, **of_main)
+        drawings["importance.pdf"] = partial(plots.plot_importance, fitted.model)
+    if fitted.surfaces:
+        drawings["products.pdf"] = partial(plots.plot_products, fitted.model, **of_main)
     if result.ranking:
         drawings["ranking.pdf"] = partial(plots.plot_ranking, result.ranking)
     return drawings
+
+
+def _draw_logarithms(draw: Callable[[], Any]) -> Any:
+    """Draw residuals or predictions of the logarithm of the target, and say so."""
+    axes = draw()
+    axes.set_xlabel(f"{axes.get_xlabel()}, log(target)")
+    return axes
 
 
 def _draw_intervals(found: FitIntervals) -> Any:

@@ -23,6 +23,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.interpolate import interp1d
 
 from steinpath._support.arrays import to_numpy
 from steinpath._support.charts import BLUE, ORANGE, SKY
@@ -34,8 +35,18 @@ from steinpath.app.fitted import FitIntervals, Fitted, Ranked, fit_intervals
 from steinpath.app.models import installed_version
 from steinpath.design._dense import DenseDesign
 from steinpath.design._transformed import InterceptDesign
+from steinpath.estimators._columns import Column
 from steinpath.estimators._scores import ERROR_RATE, OF_CLASSES, SCORES
-from steinpath.plots import QUANTILES, held_out, largest_sizes, reliability, roc_curve, shorten
+from steinpath.plots import (
+    QUANTILES,
+    contribution,
+    held_out,
+    largest_levels,
+    largest_sizes,
+    reliability,
+    roc_curve,
+    shorten,
+)
 from steinpath.problem._margins import class_probabilities
 
 if TYPE_CHECKING:
@@ -44,6 +55,9 @@ if TYPE_CHECKING:
 # What a page can show, and a browser can redraw quickly.
 _MOST_ITERATES, _MOST_CURVES, _MOST_ROWS, _MOST_COEFFICIENTS = 400, 20, 2000, 1000
 _MOST_POINTS = 400  # of the curve of a class
+# Curves of columns; points of each side of a heat map, share of it within the range of colours, and
+# the smallest share of that range that is shown.
+_MOST_COLUMNS, _CELLS, _INSIDE, _VISIBLE = 12, 36, 0.98, 0.05
 # Levels of prediction intervals whose average width is reported.
 _LEVELS = 0.5, 0.8, 0.9, 0.95
 
@@ -59,13 +73,13 @@ _FIXED = "not needed: nothing was selected"
 _BARS, _DRAWN, _TICKS = 8, 40, 4
 # How much larger corrected residuals have to be, on average, to be visibly larger.
 _LARGER = 1.05
-# One script in four files: the others only define what the last one runs.
-_SCRIPTS = "drawing.js", "charts.js", "classes.js", "page.js"
+# One script in five files: the others only define what the last one runs.
+_SCRIPTS = "drawing.js", "charts.js", "classes.js", "columns.js", "page.js"
 # Parts of a name, between which a line may end; the script has the same.
 _PARTS = re.compile(r"[^_=./:-]*[_=./:-]|[^_=./:-]+")
 # Fields of the charts that the script takes.
 _FIELDS = """alphas iterates risk stderr train nonzeros chosen coefficients coefficient_names raw
-corrected actual predicted quantiles test_loss left_out_rows"""
+corrected actual predicted quantiles test_loss left_out_rows curves surfaces limit"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +126,11 @@ def build_content(result: Result) -> SimpleNamespace:
         intercept=intercept,
         # names, per unit, per s.d.: nonzero ones, the largest effect first; some of very many
         coefficients=[(names[j], float(coef[j]), float(effects[j])) for j in listed],
+        levels=fitted.levels,
+        compared=" ".join(_sentences("compared_terms", fitted)),
+        importance=_importance(fitted),
+        unlisted_curves=max(len(fitted.curves) - _MOST_COLUMNS, 0),
+        log_target=fitted.log_target,
         charts=build_charts(fitted),
         provenance=(
             ("steinpath", installed_version()),
@@ -150,7 +169,8 @@ def _interval_widths(fitted: Fitted) -> tuple[tuple[float, float], ...] | None:
     rows, found = to_numpy(features.example)[_some_rows(features.shape[0])], []
     for level in _LEVELS:
         with suppress(ValueError):  # too few residuals for the level
-            low, high = fitted.tuning.intervals.interval(rows, level).T
+            ends = fitted.tuning.intervals.interval(rows, level)
+            low, high = fitted.main._untransformed(ends).T
             found.append((level, float(np.mean(high - low))))
     return tuple(found)
 
@@ -236,8 +256,59 @@ def build_charts(fitted: Fitted) -> SimpleNamespace:
         at_the_choice=" ".join(_sentences("selected_risk", fitted)),
         left_out_by="fitted and selected" if tuning.chosen.method == "nested" else "fitted",
         classes=_content_of_classes(fitted) if fitted.classes else None,
+        contribution=contribution(fitted.main),
+        **_contributions(fitted),
         **_residuals(fitted),
     )
+
+
+def _importance(fitted: Fitted) -> list[tuple[Any, ...]]:
+    """Return the importance of columns with nonzero coefficients, if any has several features."""
+    effects = fitted.effects
+    if effects is None or not (np.any(effects.features > 1) or np.any(effects.products)):
+        return []
+    rows = zip(*(value.tolist() for value in effects.to_dict().values()), strict=True)
+    return [row for row in rows if row[1]][:_MOST_COEFFICIENTS]
+
+
+def _contributions(fitted: Fitted) -> dict[str, Any]:
+    """Return the most important curves of columns, and surfaces of products."""
+    known = {} if fitted.encoder is None else {one.name: one for one in fitted.encoder.columns_}
+    curves, surfaces = list[Any](), list[Any]()
+    for name, at, effect, stderr in fitted.curves[:_MOST_COLUMNS]:
+        levels = largest_levels(np.abs(effect))
+        levels = levels[np.argsort(-effect[levels], kind="stable")]
+        rows = np.arange(len(at)) if known[name].holds_numbers else levels
+        numbers = {"effect": effect[rows].tolist(), "stderr": stderr[rows].tolist()}
+        of = len(at) if len(rows) < len(at) else 0
+        curves.append({"x": _side(known[name], at[rows]), **numbers, "levels": of})
+    limits = [float(np.quantile(np.abs(one.effect), _INSIDE)) for one in fitted.surfaces]
+    limit = max(limits, default=0.0)
+    for (names, sides, effect), own in zip(fitted.surfaces, limits, strict=True):
+        if own <= _VISIBLE * limit:
+            continue
+        columns, shown = [known[name] for name in names], list[dict[str, Any]]()
+        for k, (column, at) in enumerate(zip(columns, sides, strict=True)):
+            effect = np.moveaxis(effect, k, 0)
+            if column.holds_numbers:
+                grid = np.linspace(at[0], at[-1], _CELLS)
+                at, effect = grid, interp1d(at, effect, axis=0)(grid)
+            else:
+                levels = np.sort(largest_levels(np.abs(effect).max(axis=1)))
+                at, effect = at[levels], effect[levels]
+            effect = np.moveaxis(effect, 0, k)
+            shown.append(_side(column, at))
+        if not columns[0].holds_numbers:  # levels are on the vertical axis
+            shown, effect = shown[::-1], effect.T
+        surfaces.append({"x": shown[0], "y": shown[1], "effect": effect.T.tolist()})
+    return {"curves": curves, "surfaces": surfaces, "limit": limit}
+
+
+def _side(column: Column, at: np.ndarray) -> dict[str, Any]:
+    """Return values of a column, for an axis."""
+    kind = column.kind if column.holds_numbers else "level"
+    period = int(column.curves[-1].period) if column.curves else 0
+    return {"name": column.name, "kind": kind, "period": period, "at": at.tolist()}
 
 
 def _residuals(fitted: Fitted) -> dict[str, Any]:
@@ -248,7 +319,7 @@ def _residuals(fitted: Fitted) -> dict[str, Any]:
     path, best = fitted.tuning.path, fitted.tuning.best_iter
     rows = _some_rows(path.n_samples)
     raw = path.response - path.products_at(slice(best, best + 1))[0, ...]
-    actual, predicted = held_out(fitted.tuning)
+    actual, predicted = map(fitted.main._untransformed, held_out(fitted.tuning))
     some = _some_rows(len(actual))
     corrected, quantiles = fitted.risk.residuals(best), np.quantile(actual - predicted, QUANTILES)
     points = to_numpy(raw)[rows], to_numpy(corrected)[rows], actual[some], predicted[some]
@@ -430,19 +501,20 @@ def _forest(found: FitIntervals) -> dict[str, Any]:
     return {"rows": rows, "n_drawn": len(drawn), "scale": scale, "level": LEVEL, "fdr": FDR}
 
 
-def _differences(ranking: Sequence[Ranked]) -> list[tuple[float, float, float]]:
-    """Return the difference of each model from the best, between its ends at ± 2 s.e."""
-    errors = [row.behind_stderr if math.isfinite(row.behind_stderr) else 0.0 for row in ranking]
-    pairs = zip((row.behind for row in ranking), errors, strict=True)
-    return [(value - 2 * error, value, value + 2 * error) for value, error in pairs]
+def _with_spans(rows: Iterable[Any], pairs: Iterable[tuple[float, float]]) -> dict[str, Any]:
+    """Return rows with their differences from the best, between ends at ± 2 s.e., and a scale."""
+    known = [(value, error if math.isfinite(error) else 0.0) for value, error in pairs]
+    spans = [(value - 2 * error, value, value + 2 * error) for value, error in known]
+    ends = [end for span in spans for end in span if math.isfinite(end)]
+    scale = Scale(min(ends, default=0.0), max(ends, default=0.0))
+    return {"rows": [*zip(rows, spans, strict=True)], "scale": scale}
 
 
 def render(content: Any) -> str:
     """Return a report as one HTML document, to be written as UTF-8."""
     colours = f":root {{ --blue: {BLUE}; --orange: {ORANGE}; --sky: {SKY}; }}\n"  # as in plots
     style, script = colours + _text("style.css"), "".join(map(_text, _SCRIPTS))
-    spans = _differences(content.ranking)
-    ends = [end for span in spans for end in span if math.isfinite(end)]
+    ranking, levels = content.ranking, content.levels
     page = _template("page.html").render(
         content=content,
         charts=content.charts,
@@ -456,8 +528,10 @@ def render(content: Any) -> str:
             "levels": [f"#{level:.0%}" for level, _ in content.widths or ()],
             "lengths": [figure(width) for _, width in content.widths or ()],
         },
-        ranking=list(zip(content.ranking, spans, strict=True)),
-        ranking_scale=Scale(min(ends, default=0.0), max(ends, default=0.0)),
+        ranking=_with_spans(ranking, ((row.behind, row.behind_stderr) for row in ranking)),
+        levels=_with_spans(levels, ((row.difference, row.difference_stderr) for row in levels)),
+        importance=Scale(0.0, max((row[1] for row in content.importance), default=0.0)),
+        has_bands=any(math.isfinite(s) for one in content.charts.curves for s in one["stderr"]),
         plus_minus=plus_minus,
         style=style,
         script=script,

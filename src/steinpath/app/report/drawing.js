@@ -77,14 +77,14 @@ function fit(text, width) {
 }
 
 // An empty picture as wide as its place, with a `plot` within that curves cannot leave.
-function picture(host, height, label, right = MARGIN.right) {
+function picture(host, height, label, right = MARGIN.right, margin = {}) {
+  const { left, top, bottom } = { ...MARGIN, ...margin };
   const width = Math.max(host.clientWidth, 240);
   const focused = host.contains(document.activeElement);
   host.replaceChildren();
   const root = add(host, "svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img",
     "aria-label": label });
-  const box = { left: MARGIN.left, right: width - right, top: MARGIN.top,
-    bottom: height - MARGIN.bottom };
+  const box = { left, right: width - right, top, bottom: height - bottom };
   const [across, down] = [box.right - box.left, box.bottom - box.top];
   const axes = add(root, "g");
   const plot = add(root, "svg", { x: box.left, y: box.top, width: across, height: down,
@@ -170,9 +170,9 @@ function nearest(places, x) {
   return x - places[low] <= places[high] - x ? low : high;
 }
 
-function valueAxis(pic, low, high, name) {
+function valueAxis(pic, low, high, name, gap = 56) {
   const y = linear(low, high, pic.bottom, pic.top);
-  for (const value of ticks(low, high, (pic.bottom - pic.top) / 56)) {
+  for (const value of ticks(low, high, (pic.bottom - pic.top) / gap)) {
     draw(pic.axes, level(pic, y(value)), "grid");
     writeBeside(pic, y(value), short(value));
   }

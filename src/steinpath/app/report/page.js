@@ -158,7 +158,7 @@ function redraw() {
 
 const makers = { risk: riskChart, surface: surfaceChart, predicted: predictedChart,
   errors: errorsChart, roc: rocChart, reliability: reliabilityChart, paths: pathsChart,
-  residuals: residualsChart };
+  residuals: residualsChart, curves: curvesChart, surfaces: surfacesChart };
 for (const [id, make] of Object.entries(makers)) {
   const host = byId(`${id}-plot`);
   if (host) charts.push(make(host));
