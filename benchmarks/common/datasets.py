@@ -86,8 +86,8 @@ def encoded(
     if rows is not None:
         frame = frame.sample(rows, random_state=0)
     if as_frame:
-        raw = frame.drop(columns=target).astype(dict.fromkeys(categories, str))
-        return raw, frame[target].to_numpy(float)  # type: ignore[return-value]
+        raw: Any = frame.drop(columns=target).astype(dict.fromkeys(categories, str))
+        return raw, frame[target].to_numpy(float)
     features = pd.get_dummies(
         frame.drop(columns=target),
         columns=[*text, *categories],

@@ -25,6 +25,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -44,7 +45,7 @@ from benchmarks.common.pages import filled
 
 Record = dict[str, Any]
 BOOSTING = partial(HistGradientBoostingRegressor, loss="absolute_error", random_state=0)
-AUTO = {"curves": "auto", "products": "auto"}
+AUTO: dict[str, Any] = {"curves": "auto", "products": "auto"}
 
 
 def boosting() -> Any:
@@ -200,7 +201,7 @@ def noise(result: Record) -> str:
     return f"The promised error is below that of a constant by more than its s.e. in {share}."
 
 
-PARTS = {"errors": errors, "summary": summary, "noise": noise}
+PARTS: dict[str, Callable[[Any], str]] = {"errors": errors, "summary": summary, "noise": noise}
 
 
 def main() -> None:

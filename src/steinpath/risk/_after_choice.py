@@ -237,10 +237,11 @@ def select_model(models: Sequence[ChosenRisk], rule: str) -> tuple[int, ChosenRi
     The models were tested on the same rows.
 
     A simpler model is selected if its risk is not larger by more than a standard error of the
-    difference, or half of that if the ``rule`` is "min". For the adjustment, the
-    selection is repeated without each of the parts of the rows that were held out together.
+    difference, or half of that if the ``rule`` is "min" and there are more than 300 rows. For the
+    adjustment, the selection is repeated without each of the parts of the rows that were held out
+    together.
     """
-    within = 1.0 if rule == "one_se" else _WITHIN
+    within = 1.0 if rule == "one_se" or len(models[0].rows) <= _FEW_ROWS else _WITHIN
 
     def selected(values: np.ndarray, scale: float = 1.0) -> int:
         best = int(values.argmin())
