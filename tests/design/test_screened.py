@@ -6,9 +6,10 @@ from sklearn.linear_model import Ridge
 
 import steinpath as sp
 from steinpath.design._dense import DenseDesign
-from steinpath.design._screened import Screen, ScreenedDesign, largest, residuals
+from steinpath.design._screened import Screen, ScreenedDesign
 from steinpath.design._transformed import InterceptDesign
 from steinpath.engine._data import prepare
+from steinpath.estimators._basis import largest, residuals
 
 
 def standardised(rng, n=60, p=8):
@@ -16,9 +17,23 @@ def standardised(rng, n=60, p=8):
     return (X - X.mean(axis=0)) / X.std(axis=0)
 
 
+class Selection(dict):
+    """The columns with the largest correlations with residuals, for any rows that are kept."""
+
+    def __init__(self, X, y, first, count):
+        super().__init__()
+        self.data = X, y, first, count
+
+    def __missing__(self, key):
+        X, y, first, count = self.data
+        kept = np.frombuffer(key, bool)[:, None]
+        rest = residuals(X[:, :first], y, kept)
+        return largest(np.abs(X[:, first:].T @ rest), count)[:, 0]
+
+
 def screened(X, y, count=2, first=3):
     design = DenseDesign(X)
-    design.screen = Screen(design, y, np.arange(first), first, count)
+    design.screen = Screen(Selection(X, y, first, count), first)
     return design
 
 

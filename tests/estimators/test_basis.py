@@ -1,6 +1,7 @@
 """Curves, products, and the encoder's features for them."""
 
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -123,6 +124,12 @@ def test_levels_are_left_to_the_estimator():
     assert basis_of(X[:100]).levels == levels
     assert basis_of(X[:, :3]) is None
     assert basis_of(np.asarray(X)) is None
+    assert basis_of(X[::-1, ...]).levels == levels
+    assert basis_of(X[:, ::-1]) is None
+    assert basis_of(2 * X) is None
+    again = pickle.loads(pickle.dumps(X))
+    assert basis_of(again).levels == levels
+    np.testing.assert_array_equal(again.kinds, X.kinds)
     assert set(X.kinds) == {"number", "curve", "level"}
     assert X.order[X.kinds == "number"].tolist() == [0, 0]
 
@@ -156,8 +163,15 @@ def test_invalid_curves_of_files_are_refused(change, message):
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"curves": "yes"}, "curves must be True, False or 'auto', got 'yes'"),
-        ({"products": 3}, "products must be True, False or 'auto', got 3"),
+        ({"curves": "yes"}, "curves must be True, False or 'auto'; got 'yes'"),
+        (
+            {"products": 3},
+            "products must be True, False or 'auto', or pairs of column names; got 3",
+        ),
+        ({"products": [("x", "x")]}, "or pairs of column names"),
+        ({"products": [("x", "town", "old")]}, "or pairs of column names"),
+        ({"products": ["xy"]}, "or pairs of column names"),
+        ({"curves": "auto", "products": True}, "with curves='auto', products must be"),
         ({"products": [("x", "size")]}, "size"),
         ({"knots": 2}, "knots"),
         ({"degree": 0}, "degree"),
@@ -197,11 +211,11 @@ def test_products_are_selected_by_any_set_of_rows():
     first = np.arange(500) < 250
     y = np.where(first, X[:, 0] * X[:, 3], X[:, 1] * X[:, 2]) + 0.1 * rng.standard_normal(500)
     kept = np.stack([first, ~first], axis=1)
-    found = {tuple(pair) for pair in strongest_pairs(X, np.arange(6), y, kept, most=1).tolist()}
+    found = {tuple(pair) for pair in strongest_pairs(X, np.arange(6), y, kept, most=1)[0].tolist()}
     assert found == {(0, 3), (1, 2)}
     # the additive part does not count
     y = 10 * np.asarray(X)[:, 4] + X[:, 0] * X[:, 3]
-    assert strongest_pairs(X, np.arange(6), y, kept[:, :1], most=1).tolist() == [[0, 3]]
+    assert strongest_pairs(X, np.arange(6), y, kept[:, :1], most=1)[0].tolist() == [[0, 3]]
 
 
 def test_products_that_are_hardly_ever_present_are_not_selected():
@@ -212,4 +226,31 @@ def test_products_that_are_hardly_ever_present_are_not_selected():
     X = Basis.of(X, [0, 1, 2], [0, 0, 0], kinds, ("linear",))
     y = 100 * X[:, 0] * X[:, 2] + rng.standard_normal(200)
     every = np.ones((200, 1), bool)
-    assert strongest_pairs(X, np.arange(3), y, every).tolist() == [[0, 1]]
+    assert strongest_pairs(X, np.arange(3), y, every)[0].tolist() == [[0, 1]]
+
+
+def test_every_set_of_rows_selects_products_by_itself():
+    """What other sets of rows select makes no difference, with many columns as well."""
+    rng = np.random.default_rng(7)
+    X = basis(rng, n=60, p=50)
+    y = rng.standard_normal(60)
+    kept = rng.uniform(size=(60, 4)) < 0.8
+    pairs, chosen = strongest_pairs(X, np.arange(50), y, kept)
+    for k in range(4):
+        alone = strongest_pairs(X, np.arange(50), y, kept[:, [k]])[0]
+        assert {*map(tuple, pairs[chosen[:, k]].tolist())} == {*map(tuple, alone.tolist())}
+    changed = np.where(kept[:, 0], y, 100.0)  # nor do the responses of other rows
+    pairs_then, then = strongest_pairs(X, np.arange(50), changed, kept)
+    assert {*map(tuple, pairs_then[then[:, 0]].tolist())} == {
+        *map(tuple, pairs[chosen[:, 0]].tolist())
+    }
+
+
+def test_columns_of_very_large_numbers_have_no_curve():
+    assert fit_curves("x", False, np.array([-1.7e308, 1.7e308, 1, 2, 3, 4, 5.0] * 9), 8, 1) == ()
+
+
+def test_data_frames_of_features_are_refused_with_auto():
+    encoder = TableEncoder(curves="auto").set_output(transform="pandas")
+    with pytest.raises(DataError, match="use set_output"):
+        encoder.fit_transform(frame())

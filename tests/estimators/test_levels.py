@@ -8,7 +8,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import LinearRegression
-from sklearn.pipeline import make_pipeline
+from sklearn.model_selection import LeaveOneOut
+from sklearn.pipeline import Pipeline, make_pipeline
 
 import steinpath as sp
 from steinpath.risk._after_choice import select_model
@@ -108,6 +109,55 @@ def test_integer_weights_are_repeated_rows():
     assert one.levels_[0].risk == pytest.approx(two.levels_[0].risk)
     assert one.levels_[1].risk == pytest.approx(two.levels_[1].risk)
     np.testing.assert_allclose(one.coef_, two.coef_)
+
+
+def test_rows_of_weight_zero_are_ignored():
+    data = table(200)
+    y = target("curves and products", data)
+    weights = np.where(np.arange(200) < 40, 0, 1)
+    X = sp.TableEncoder(curves="auto", products="auto").fit_transform(data)
+    wild = np.where(weights, y, 1e9)
+    one = sp.LADLasso(**FEW).fit(X, wild, sample_weight=weights)
+    two = sp.LADLasso(**FEW).fit(X[40:], y[40:])
+    assert [level.risk for level in one.levels_] == [level.risk for level in two.levels_]
+    np.testing.assert_allclose(one.predict(X), two.predict(X))
+
+
+def test_what_has_no_risk_is_refused():
+    data = table(100)
+    X = sp.TableEncoder(curves="auto", products="auto").fit_transform(data)
+    y, weights = target("linear", data), np.linspace(0.5, 1.5, 100)
+    for fixed in (sp.LADLasso(alpha=0.1, select="last"), sp.LADRidge(alpha=0.1, select=5)):
+        with pytest.raises(ValueError, match="not available with non-uniform sample weights"):
+            fixed.fit(X, y, sample_weight=weights)
+
+
+def test_responses_of_any_form():
+    data = table(100)
+    X = sp.TableEncoder(curves="auto", products="auto").fit_transform(data)
+    y = target("curves and products", data)
+    expected = sp.LADLasso(**FEW).fit(X, y)
+    column = sp.LADLasso(**FEW).fit(X, y[:, None])
+    np.testing.assert_array_equal(column.coef_, expected.coef_)
+    with pytest.raises(TypeError, match="y must hold real numbers"):
+        sp.LADLasso(transform_target="auto", **FEW).fit(X, np.full(100, "a"))
+
+
+def test_many_splits_of_the_user():
+    data = table(60)
+    X = sp.TableEncoder(curves=False, products="auto").fit_transform(data)
+    y = data["x"] * data["z"] + 0.1 * target("linear", data)
+    fitted = sp.LADLasso(cv=LeaveOneOut(), **FEW).fit(X, y)
+    assert [level.name for level in fitted.levels_ if level.selected] == ["linear and products"]
+
+
+def test_encoded_rows_may_be_cached(tmp_path):
+    data = table(200)
+    y = target("curves", data)
+    fits = [
+        Pipeline(pipeline().steps, memory=str(tmp_path)).fit(data, y)[-1].levels_ for _ in range(2)
+    ]
+    assert fits[0] == fits[1]
 
 
 def test_groups_and_splits_are_kept_in_all_levels():

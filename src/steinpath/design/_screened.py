@@ -11,95 +11,25 @@ from typing import Any
 
 import numpy as np
 
-from steinpath._support.arrays import Array, along_rows, namespace, take, to_numpy, units_of
-from steinpath.design._base import Design
-from steinpath.design._conversion import column_moments
+from steinpath._support.arrays import Array, along_rows, namespace, take
 from steinpath.design._transformed import InterceptDesign
-
-# Responses and residuals are clipped at these numbers of robust standard deviations; penalty of
-# ridge regressions on standardised columns, per row, in addition to the number of columns; steps.
-_CLIP_Y, _CLIP, _RIDGE, _STEPS = 5.0, 3.0, 0.02, 20
-# Squared size of gradients relative to the first at which steps end.
-_CONVERGED = 1e-16
-
-
-def standardised(X: np.ndarray) -> np.ndarray:
-    """Return columns with mean 0 and variance 1; constant ones are 0."""
-    means, sizes = column_moments(X)
-    constant = sizes <= 10 * np.finfo(float).eps * np.abs(means)
-    return np.asarray((X - means) / np.where(constant, np.inf, sizes))
-
-
-def residuals(X: np.ndarray, y: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """Return residuals (n, K) of ridge regressions on the rows kept (n, K); 0 in the other rows.
-
-    The columns of X are standardised. A few steps of conjugate gradients are enough to select
-    columns. Outliers are clipped, so that they do not select columns. The unit is the largest
-    distance of y from its median.
-    """
-    y = y - np.median(y)
-    y /= units_of(np.abs(y).max())  # so that no square overflows
-    rest = _clipped(np.broadcast_to(y[:, None], kept.shape), kept, _CLIP_Y)
-    penalty = _RIDGE * kept.sum(axis=0) + X.shape[1]
-    coef = np.zeros((X.shape[1], kept.shape[1]))
-    gradient = X.T @ rest
-    direction, square = gradient, np.sum(gradient**2, axis=0)
-    least = _CONVERGED * square
-    for _ in range(_STEPS):
-        fitted = np.where(kept, X @ direction, 0.0)
-        curvature = np.sum(fitted**2, axis=0) + penalty * np.sum(direction**2, axis=0)
-        step = square / np.where(curvature > 0, curvature, 1.0)
-        coef, rest = coef + step * direction, rest - step * fitted
-        gradient, before = X.T @ rest - penalty * coef, square
-        square = np.sum(gradient**2, axis=0)
-        direction = gradient + square / np.where(before > 0, before, 1.0) * direction
-        direction = np.where(square > least, direction, 0.0)
-    return _clipped(rest, kept, _CLIP)
-
-
-def _clipped(values: np.ndarray, kept: np.ndarray, width: float) -> np.ndarray:
-    """Clip the kept values in each column, and subtract their mean; the others are 0."""
-    known = np.where(kept, values, np.nan)
-    middle = np.nanmedian(known, axis=0)
-    limit = width * 1.4826 * np.nanmedian(np.abs(known - middle), axis=0)
-    limit = np.where(limit > 0, limit, np.inf)
-    known = np.clip(known, middle - limit, middle + limit)
-    return np.where(kept, known - np.nanmean(known, axis=0), 0.0)
-
-
-def largest(scores: np.ndarray, count: int) -> np.ndarray:
-    """Return which entries are among the ``count`` largest of their column."""
-    if len(scores) <= count:
-        return np.ones(scores.shape, bool)
-    return np.asarray(scores >= np.partition(scores, -count, axis=0)[-count])
 
 
 class Screen:
-    """Selection of ``count`` of the columns from ``first`` on.
+    """Columns that runs use: all of the first ones, and those selected without their held-out rows.
 
-    They have the largest correlations with residuals of a regression on the columns ``additive``.
+    ``chosen`` has a mask of the other columns for each set of rows that are kept, as bytes of a
+    mask of ``rows``: one of each set of repeated rows.
     """
 
-    def __init__(self, design: Design, y: Any, additive: np.ndarray, first: int, count: int):
-        values = to_numpy(design.example)
-        self._additive = standardised(values[:, additive].astype(float))
-        self._columns, self._y = values[:, first:], to_numpy(y).astype(float)
-        sizes = column_moments(self._columns)[1]
-        self._sizes = np.where(sizes > 0, sizes, np.inf)[:, None]
-        self._first, self._count = first, count
-        self._known: dict[bytes, np.ndarray] = {}
+    def __init__(self, chosen: dict[bytes, np.ndarray], first: int, rows: np.ndarray | None = None):
+        self._chosen, self._first, self._rows = chosen, first, rows
 
     def __call__(self, left_out: np.ndarray) -> np.ndarray:
         """Return the columns (p + 1, K) that runs without rows (n, K) use: 1, the others 0."""
-        names = [column.tobytes() for column in left_out.T]
-        new = [k for k, name in enumerate(names) if name not in self._known]
-        if new:
-            rest = residuals(self._additive, self._y, ~left_out[:, new])
-            scores = np.abs(self._columns.T @ rest.astype(self._columns.dtype)) / self._sizes
-            chosen = largest(scores, self._count)
-            self._known |= {names[k]: mask for k, mask in zip(new, chosen.T, strict=True)}
-        masks = np.stack([self._known[name] for name in names], axis=1)
-        # with all others, and the intercept
+        kept = ~left_out if self._rows is None else ~left_out[self._rows]
+        masks = np.stack([self._chosen[column.tobytes()] for column in kept.T], axis=1)
+        # with the first columns, and the intercept
         return np.pad(masks.astype(float), ((self._first, 1), (0, 0)), constant_values=1.0)
 
 

@@ -279,7 +279,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         how = {"standardize": self.standardize, "about_mean": self.fit_intercept}
         how |= self._rounding(X, y)
         rows, design = prepare_rows(X, y, sample_weight, self._needs_risk(), **how)
-        design.screen = None if level is None else level.screen(design, rows.y)
+        design.screen = None if level is None else level.screen(rows)
         if self.warm_start:
             own = self.get_params(deep=False).items()
             self._key = rows.fingerprint({k: value for k, value in own if k not in _AFTER_RUNS})

@@ -9,8 +9,9 @@ import numpy as np
 from scipy.linalg import eigh
 from sklearn.preprocessing import SplineTransformer
 
+from steinpath._support.arrays import units_of
 from steinpath._support.entries import checked, entries, require
-from steinpath.design._screened import largest, residuals, standardised
+from steinpath.design._conversion import column_moments
 
 #: What is fitted, from the simplest.
 LEVELS = ("linear", "curves", "linear and products", "curves and products")
@@ -34,6 +35,11 @@ _CYCLES = {
 # In place of functions that overflow; predictions are checked instead. Largest values that are
 # multiplied.
 _HUGE, _LARGEST = 1e300, 1e100
+# Responses and residuals are clipped at these numbers of robust standard deviations; penalty of
+# ridge regressions on standardised columns, per row, in addition to the number of columns; steps.
+_CLIP_Y, _CLIP, _RIDGE, _STEPS = 5.0, 3.0, 0.02, 20
+# Squared size of gradients relative to the first at which steps end.
+_CONVERGED = 1e-16
 # Days in a year and a week, and knots for each period.
 _YEAR, _KNOTS_OF = 365.25, {24: 12, 7: 7}
 
@@ -99,7 +105,7 @@ def fit_curves(
 ) -> tuple[Curve, ...]:
     """Return the curves of a column: over quantiles of its values, or over periods of time."""
     distinct, found = np.unique(values), list[Any]()
-    if len(distinct) < _FEWEST:
+    if len(distinct) < _FEWEST or max(-distinct[0], distinct[-1]) > _LARGEST:
         return ()
     periods = list[float]()
     if is_date:  # in days
@@ -221,14 +227,27 @@ class Basis(np.ndarray):
         return new
 
     def __array_finalize__(self, obj: Any) -> None:
-        for name in ("column", "order", "kinds", "levels"):
-            setattr(self, name, getattr(obj, name, None))
+        self.levels = ()  # of derived arrays, which may have other columns
+
+    def __getitem__(self, key: Any) -> Any:
+        found = super().__getitem__(key)
+        of_rows = not isinstance(key, tuple) or (len(key) == 2 and key[1] is Ellipsis)
+        if of_rows and isinstance(found, Basis) and found.ndim == 2:
+            vars(found).update(vars(self))
+        return found
+
+    def __reduce__(self) -> Any:
+        reduced: Any = super().__reduce__()
+        return (*reduced[:2], (reduced[2], vars(self)))
+
+    def __setstate__(self, state: Any) -> None:
+        super().__setstate__(state[0])
+        vars(self).update(state[1])
 
 
 def basis_of(X: Any) -> Basis | None:
     """Return X if it has levels to select from, and all of its columns."""
-    known = isinstance(X, Basis) and X.levels and X.shape[1:] == X.column.shape
-    return X if known else None
+    return X if isinstance(X, Basis) and X.levels else None
 
 
 def multiplied(order: np.ndarray, kinds: np.ndarray, i: Any, j: Any) -> Any:
@@ -250,17 +269,19 @@ def most_products(n: int) -> int:
 
 def strongest_pairs(
     X: Basis, used: np.ndarray, y: np.ndarray, kept: np.ndarray, most: int | None = None
-) -> np.ndarray:
-    """Return the pairs (m, 2) of features selected by any of several sets of rows (n, K).
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return pairs (m, 2) of features, and which of them each set of rows (n, K) selects.
 
-    They have the largest correlations with residuals of an additive model of the features ``used``.
+    The products of the selected pairs have the largest correlations with residuals of an additive
+    model of the features ``used``.
     """
     values = standardised(np.asarray(X, float))
     rest = residuals(values[:, np.intersect1d(additive(X), used)], y, kept)
     largest_values = np.abs(np.asarray(X)).max(axis=0)
     usable = used[(X.order[used] < _LEVELS) & (largest_values[used] < _LARGEST)]
     strong = _strongest_columns(X.column[usable], values[:, usable], y, kept)
-    pairs, scores = list[np.ndarray](), list[np.ndarray]()
+    pairs = [np.zeros((0, 2), int)]
+    scores = [np.zeros((0, kept.shape[1]), np.float32)]
     present = (np.asarray(X)[:, usable] != 0) | (X.kinds[usable] != "level")
     for a in range(len(usable)):
         others = np.flatnonzero(X.column[usable] > X.column[usable[a]])
@@ -269,9 +290,63 @@ def strongest_pairs(
         others = others[present[:, a] @ present[:, others].astype(float) >= _FEWEST_ROWS]
         products = standardised(values[:, usable[[a]]] * values[:, usable[others]])
         pairs.append(np.stack([np.full(len(others), usable[a]), usable[others]], axis=1))
-        scores.append(np.where(strong[a] & strong[others], np.abs(products.T @ rest), 0.0))
-    chosen = largest(np.concatenate(scores), most or most_products(len(y))).any(axis=1)
-    return np.asarray(np.concatenate(pairs)[chosen])
+        sizes = np.where(strong[a] & strong[others], np.abs(products.T @ rest), -1.0)
+        scores.append(sizes.astype(np.float32))
+    together = np.concatenate(scores)
+    chosen = largest(together, most or most_products(len(y))) & (together >= 0)
+    some = chosen.any(axis=1)
+    return np.concatenate(pairs)[some], chosen[some]
+
+
+def standardised(X: np.ndarray) -> np.ndarray:
+    """Return columns with mean 0 and variance 1; constant ones are 0."""
+    means, sizes = column_moments(X)
+    constant = sizes <= 10 * np.finfo(float).eps * np.abs(means)
+    return np.asarray((X - means) / np.where(constant, np.inf, sizes))
+
+
+def residuals(X: np.ndarray, y: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """Return residuals (n, K) of ridge regressions on the rows kept (n, K); 0 in the other rows.
+
+    The columns of X are standardised. A few steps of conjugate gradients are enough to select
+    columns. Outliers are clipped, so that they do not select columns. The unit is the largest
+    distance of y from its median.
+    """
+    y = y - np.median(y)
+    y /= units_of(np.abs(y).max())  # so that no square overflows
+    rest = _clipped(np.broadcast_to(y[:, None], kept.shape), kept, _CLIP_Y)
+    penalty = _RIDGE * kept.sum(axis=0) + X.shape[1]
+    coef = np.zeros((X.shape[1], kept.shape[1]))
+    gradient = X.T @ rest
+    direction, square = gradient, np.sum(gradient**2, axis=0)
+    least = _CONVERGED * square
+    for _ in range(_STEPS):
+        fitted = np.where(kept, X @ direction, 0.0)
+        curvature = np.sum(fitted**2, axis=0) + penalty * np.sum(direction**2, axis=0)
+        step = square / np.where(curvature > 0, curvature, 1.0)
+        coef, rest = coef + step * direction, rest - step * fitted
+        gradient, before = X.T @ rest - penalty * coef, square
+        square = np.sum(gradient**2, axis=0)
+        direction = gradient + square / np.where(before > 0, before, 1.0) * direction
+        direction = np.where(square > least, direction, 0.0)
+    return _clipped(rest, kept, _CLIP)
+
+
+def _clipped(values: np.ndarray, kept: np.ndarray, width: float) -> np.ndarray:
+    """Clip the kept values in each column, and subtract their mean; the others are 0."""
+    known = np.where(kept, values, np.nan)
+    middle = np.nanmedian(known, axis=0)
+    limit = width * 1.4826 * np.nanmedian(np.abs(known - middle), axis=0)
+    limit = np.where(limit > 0, limit, np.inf)
+    known = np.clip(known, middle - limit, middle + limit)
+    return np.where(kept, known - np.nanmean(known, axis=0), 0.0)
+
+
+def largest(scores: np.ndarray, count: int) -> np.ndarray:
+    """Return which entries are among the ``count`` largest of their column."""
+    if len(scores) <= count:
+        return np.ones(scores.shape, bool)
+    return np.asarray(scores >= np.partition(scores, -count, axis=0)[-count])
 
 
 def _strongest_columns(

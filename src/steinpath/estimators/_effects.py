@@ -204,6 +204,11 @@ class _Parts(NamedTuple):
                 "the model has no standard deviations of its features: it is not fitted, or was "
                 "loaded from a file; fit it again"
             )
+        if not estimator.standardize:
+            raise ValueError(
+                "the contribution of columns requires the standard deviations of the features, "
+                "which a fit with standardize=False does not compute"
+            )
         coef = np.atleast_2d(to_numpy(estimator.coef_)).astype(float)
         counts = [len(column.features) for column in encoder.columns_]
         given = Terms.of(sum(counts)) if encoder._terms is None else encoder._terms

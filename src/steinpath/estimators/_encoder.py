@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
 from steinpath._support import cells
@@ -33,6 +34,8 @@ from steinpath.estimators._columns import OTHER, Column, ColumnFit
 
 #: Columns that are summarised.
 MOST_SUMMARIES = 1000
+# Knots of all columns at most, and of each column at least.
+_MOST_KNOTS, _FEWEST_KNOTS = 1200, 4
 # Parameters that are lists.
 _LISTS = ("categories", "drop", "keep", "na")
 
@@ -79,7 +82,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         the given pairs. With "auto", steinpath's estimators select products by their correlation
         with y, again in each fold, and use them if they reduce the estimated error.
     knots : int, default=8
-        Number of knots of the curves.
+        Number of knots of each curve; fewer, but at least four, if there would be more than 1,200
+        in all columns.
     degree : int, default=1
         Degree of the splines; 1 for piecewise linear functions. Those of hours, months and years
         are cubic.
@@ -267,7 +271,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         impute = check_choice("missing", self.missing, ("impute", "error")) == "impute"
         categories, drop, keep = map(self._texts, ("categories", "drop", "keep"))
-        curves = (self.knots, self.degree) if self._checked_basis()[0] else None
+        knots = min(self.knots, max(_MOST_KNOTS // len(table.column_names), _FEWEST_KNOTS))
+        curves = (knots, self.degree) if self._checked_basis()[0] else None
         first = first or table.column_names[0]
         for name, column in zip(table.column_names, table.columns, strict=True):
             if name in drop:  # only its missing values are counted
@@ -303,9 +308,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Return whether there are curves, and the levels from which estimators select."""
         for name in ("curves", "products"):
             given = getattr(self, name)
-            pairs = name == "products" and isinstance(given, Sequence)
-            if not (isinstance(given, bool) or given == "auto" or (pairs and given != "")):
-                raise DataError(f"{name} must be True, False or 'auto', got {given!r:.60}")
+            pairs = name == "products" and not isinstance(given, str) and _are_pairs(given)
+            if not (
+                isinstance(given, bool) or pairs or (isinstance(given, str) and given == "auto")
+            ):
+                such = ", or pairs of column names" * (name == "products")
+                raise DataError(f"{name} must be True, False or 'auto'{such}; got {given!r:.60}")
+        automatic = [name for name in ("curves", "products") if getattr(self, name) == "auto"]
+        if automatic and _get_output_config("transform", self)["dense"] != "default":
+            raise DataError(
+                f"{automatic[0]}='auto' requires an array, from which estimators know the column "
+                "of each feature; use set_output(transform='default')"
+            )
+        if automatic == ["curves"] and self.products is not False:
+            raise DataError("with curves='auto', products must be 'auto' or False")
         check_count("knots", self.knots, low=3, high=100)
         check_count("degree", self.degree, low=1, high=5)
         levels = [LEVELS[0]] if self.curves is not True else [LEVELS[1]]
@@ -454,6 +470,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         elif levels := self._checked_basis()[1]:
             X = Basis.of(X, *self._layout(), levels)
         return X, as_notes(remarks)
+
+
+def _are_pairs(given: Any) -> bool:
+    """Whether these are pairs of distinct names."""
+    return isinstance(given, Sequence) and all(
+        isinstance(pair, Sequence)
+        and not isinstance(pair, str)
+        and len(pair) == len(set(pair)) == 2
+        and all(isinstance(name, str) for name in pair)
+        for pair in given
+    )
 
 
 def _filled_table(X: Any) -> Any:

@@ -181,8 +181,9 @@ class PinballError(Criterion):
         return max(self.parameter, 1 - self.parameter)
 
 
-# Largest logarithm whose exponential is used, so that sums of losses do not overflow.
-_LARGEST_LOG = 80.0
+# Predictions are at most the largest response times the exponential of this number, so that sums
+# of losses do not overflow.
+_BEYOND = 20.0
 
 
 @dataclass(frozen=True)
@@ -191,6 +192,7 @@ class OfLogarithms(Criterion):
 
     of: Criterion = field(default_factory=AbsoluteError)
     level: float = 0.0
+    most: float = math.inf
 
     slope = math.inf
 
@@ -205,12 +207,12 @@ class OfLogarithms(Criterion):
         raise NotImplementedError("the loss depends on more than the difference of logarithms")
 
     def __call__(self, y: Array, prediction: Array) -> Array:
-        xp, most = namespace(prediction), _LARGEST_LOG - self.level
-        values = xp.exp(clip(prediction, -math.inf, most) + self.level)
+        xp = namespace(prediction)
+        values = xp.exp(clip(prediction, -math.inf, self.most) + self.level)
         return self.of(xp.exp(y + self.level), values)
 
     def about(self, y: Array, level: float) -> OfLogarithms:
-        return replace(self, level=level)
+        return replace(self, level=level, most=float(namespace(y).max(y)) - level + _BEYOND)
 
     def of_best_constant(self, y: np.ndarray) -> float:
         return self.of.of_best_constant(np.exp(y))

@@ -49,8 +49,8 @@ _FEWEST_TRAINED = 0.5
 # Differences up to this share of the sampling error, times the number of accurate estimates so far,
 # do not call for another one: neighbouring penalties have similar errors and risks.
 _CHANCE = 0.1
-# Maximum numbers of splits, and of sets of rows that they treat alike.
-_MOST_SPLITS, _MOST_CELLS = 32, 64
+#: Maximum numbers of splits, and of sets of rows that they treat alike.
+MOST_SPLITS, _MOST_CELLS = 32, 64
 # Standard errors of the difference within which a simpler model is selected by default.
 _WITHIN = 0.5
 # Number of draws of the bootstrap, batch size of the draws, and maximum number of iterations of
@@ -335,7 +335,7 @@ def _plan(
         count = min(count, options.units(n))
         splits = make_splits(batch, options.cv, options.groups, count, rng)
         runs = None
-        nestable = splits.n_splits <= _MOST_SPLITS and not (n > _MANY_ROWS and n >= TALL * p)
+        nestable = splits.n_splits <= MOST_SPLITS and not (n > _MANY_ROWS and n >= TALL * p)
         if nestable and len(cells_of(splits)[0].train) <= _MOST_CELLS:
             runs = InnerRuns.of(splits)
         affordable = 0 if runs is None or not runs.of_pair else room // runs.train.shape[1]

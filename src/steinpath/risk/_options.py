@@ -167,7 +167,7 @@ class RiskOptions:
         """Return the options for some rows, possibly repeated."""
         groups, cv = self.groups, self.cv
         if isinstance(cv, Splits):
-            cv = cv._replace(train=cv.train[rows], test=cv.test[rows])
+            cv = cv.rows(rows)
             kept = np.flatnonzero(cv.train.any(axis=0) & cv.test.any(axis=0))
             if not len(kept):
                 raise ValueError(

@@ -33,6 +33,10 @@ class Splits(NamedTuple):
         """Return some of the splits."""
         return self._replace(train=self.train[:, which], test=self.test[:, which])
 
+    def rows(self, which: Any) -> Self:
+        """Return the splits of some rows, possibly repeated."""
+        return self._replace(train=self.train[which], test=self.test[which])
+
     @property
     def n_splits(self) -> int:
         """Number of splits."""

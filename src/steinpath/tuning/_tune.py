@@ -300,7 +300,7 @@ class Search:
                 stop = "interrupted"
                 break
             last = None if self.iterate is None else self.batch.n_iter  # which will be selected
-            beyond = min(float(risk.values.min()) for risk in risks) > self.limit
+            beyond = min(float(risk.values[risk.best_iter]) for risk in risks) > self.limit
             if n_iter is None and (beyond or not may_still_improve(risks, last)):
                 stop = "risk"
                 break
