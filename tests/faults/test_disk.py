@@ -97,7 +97,7 @@ def test_a_disk_that_is_really_full_and_then_is_not(undisturbed, tmp_path, monke
     shutil.copy(undisturbed / "houses.csv", tmp_path)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "out").symlink_to(disk.place)
-    disk.fill(room=20_000)
+    disk.fill(room=60_000)
     arguments = ["fit", "houses.csv", *QUICK, "--no-plots", "--out=out"]
     [line] = call(*arguments, code=1).stderr.splitlines()
     assert line.startswith(

@@ -157,6 +157,7 @@ def test_any_field_takes_what_it_should_be_or_refuses_it(whole, tmp_path):
     folds |= {("model", "intervals", "folds", 1, name) for name in ("index", "coef")}
     others = {("reading",), ("encoder", "columns", 0, "levels"), ("model", "parameters")}
     others |= {("model", "attributes"), ("model", "attributes", "warnings_")}
+    others |= {("encoder", "columns", k, "curves") for k in range(3)}
     others |= {("model", "attributes", "loss_", "parameters")}  # empty, as it was
     assert lengths == {*others, ("encoder", "parameters")} | folds
 

@@ -112,7 +112,7 @@ def test_scripts_of_the_report_make_no_markup_and_fetch_nothing():
         r"\bfetch\(|XMLHttpRequest|WebSocket|sendBeacon|\bimport\(|importScripts|https?:(?!//www\.w3)"
     )
     scripts = sorted((ROOT / "app/report").glob("*.js"))
-    assert len(scripts) == 4
+    assert len(scripts) == 5
     for script in scripts:
         assert not banned.search(script.read_text(encoding="utf-8")), script.name
 

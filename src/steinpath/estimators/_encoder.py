@@ -381,8 +381,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             checked((str, None), name, given[name])
         encoder = cls(**given)
         require(encoder.missing in ("impute", "error"), "missing", encoder.missing)
-        encoder._checked_basis()
         assert encoder._format  # checked
+        try:
+            encoder._checked_basis()
+        except (TypeError, ValueError) as error:
+            raise DataError(f"its 'parameters' are not valid: {error}") from None
         return encoder._fitted(used, names, (), ())
 
     def _fitted(self, used: Any, names: Any, notes: Any, summary: Any) -> TableEncoder:
