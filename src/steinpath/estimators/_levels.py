@@ -100,9 +100,10 @@ class _Data(NamedTuple):
     @classmethod
     def of(cls, X: Any, y: Any, sample_weight: Any, groups: Any) -> _Data:
         y = np.ravel(to_numpy(y) if hasattr(y, "__dlpack__") else np.asarray(y))
-        weights = np.ones(len(y), int)
-        if sample_weight is not None and np.ptp(np.asarray(sample_weight)) > 0:
-            weights = np.asarray(sample_weight).astype(int)
+        weights, given = np.ones(len(y), int), np.asarray(sample_weight)
+        # what is not valid is refused by the first fit
+        if given.shape == y.shape and given.dtype.kind in "iuf" and np.ptp(given) > 0:
+            weights = given.astype(int) if np.all(given >= 0) else weights
         rows = np.flatnonzero(weights)
         copies = np.repeat(np.arange(len(rows)), weights[rows])
         X = X if X is None or len(rows) == len(y) else X[rows]
