@@ -2,10 +2,11 @@ r"""Curves and products, selected by the estimated error, beside linear terms an
 
     python -m benchmarks.peers.curves                 # all tables: half an hour on two cores
     python -m benchmarks.peers.curves --sets cars nox --splits 1
-    python -m benchmarks.peers.curves --noise 200     # data without any relation
     python -m benchmarks.peers.curves --json benchmarks/results/curves.json
-    python -m benchmarks.peers.curves --from benchmarks/results/curves.json \
-        --page docs/results/curves.md
+    python -m benchmarks.peers.curves --from benchmarks/results/curves.json --noise 200 \
+        --json benchmarks/results/curves.json --page docs/results/curves.md
+
+The second command adds data without any relation, and updates the page.
 
 Each table of `datasets.py` is split into random halves. Each half is the training data once, and
 the other half is predicted. Errors are mean absolute errors:
@@ -220,6 +221,7 @@ def main() -> None:
     else:
         calls = [(name, split) for name in options.sets for split in range(options.splits)]
         result = {"machine": machine(), "records": in_parallel(measure, calls, options.jobs)}
+    if options.noise or "noise" not in result:
         seeds = [(seed,) for seed in range(options.noise)]
         result["noise"] = in_parallel(measure_noise, seeds, options.jobs)
     if options.json:

@@ -354,7 +354,8 @@ def _remarks(fitted: Fitted, ranking: Sequence[Ranked]) -> list[str]:
     """Return notes about the selection that are no reason for doubt."""
     tuning, notes = fitted.tuning, fitted.notes
     count, (n, p) = len(tuning.lams), fitted.shape
-    usual = fitted.main.n_alphas == "auto" and not hasattr(fitted.estimator, "levels_")
+    # further terms have other grids
+    usual = fitted.main.n_alphas == "auto" and (not fitted.levels or fitted.levels[0].selected)
     if usual and 1 < count < _ALPHAS and fitted.is_whole:
         notes.append(
             f"because of the number of {'columns' if p > n else 'rows'}, the grid has {count} "
