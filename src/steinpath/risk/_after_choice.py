@@ -53,6 +53,9 @@ _CHANCE = 0.1
 MOST_SPLITS, _MOST_CELLS = 32, 64
 # Standard errors of the difference within which a simpler model is selected by default.
 _WITHIN = 0.5
+# Share of the risk within which it is selected however small the standard error: other values of
+# alpha make as much of a difference.
+_NEGLIGIBLE = 0.002
 # Number of draws of the bootstrap, batch size of the draws, and maximum number of iterations of
 # each path.
 _DRAWS, _TOGETHER, _ITERATES = 200, 20, 40
@@ -237,16 +240,17 @@ def select_model(models: Sequence[ChosenRisk], rule: str) -> tuple[int, ChosenRi
     The models were tested on the same rows.
 
     A simpler model is selected if its risk is not larger by more than a standard error of the
-    difference, or half of that if the ``rule`` is "min" and there are more than 300 rows. For the
-    adjustment, the selection is repeated without each of the parts of the rows that were held out
-    together.
+    difference, or half of that if the ``rule`` is "min" and there are more than 300 rows, or by 0.2
+    percent. For the adjustment, the selection is repeated without each of the parts of the rows
+    that were held out together.
     """
     within = 1.0 if rule == "one_se" or len(models[0].rows) <= _FEW_ROWS else _WITHIN
 
     def selected(values: np.ndarray, scale: float = 1.0) -> int:
         best = int(values.argmin())
         for k in range(best):
-            allowed = within * scale * models[k].compare(models[best])[1]
+            stderr = models[k].compare(models[best])[1]
+            allowed = max(within * scale * stderr, _NEGLIGIBLE * abs(values[best]))
             if values[k] - values[best] <= allowed:
                 return k
         return best
