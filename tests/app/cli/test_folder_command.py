@@ -132,7 +132,7 @@ def assert_close(found, expected, **close):
 
 @pytest.mark.slow
 def test_workers_of_its_own(folder, tmp_path):
-    options = ("--target", "price", *FEW, "--impute", "--intervals")
+    options = ("--target", "price", *FEW, *LINEAR, "--impute", "--intervals")
     found = [
         spawn("fit", folder, *options, "--out", tmp_path / "out", *more)
         for more in ((), ("--workers", 2))
