@@ -923,7 +923,7 @@ def test_malformed_json(found, message):
         (SURE, {"fill": "maybe"}, "'fill' of 'sure' is not a level: 'maybe'"),
         (KIND, {"levels": ["a", "a"]}, "'levels' of 'kind' are not those of the kind 'category'"),
         (KIND, {"levels": [OTHER, "a"]}, "'levels' of 'kind' are not those of the kind"),
-        (KIND, {"levels": [str(k) for k in range(52)]}, "'levels' of 'kind' are not those"),
+        (KIND, {"levels": [str(k) for k in range(53)]}, "'levels' of 'kind' are not those"),
         (KIND, {"fill": 1}, "'fill' of 'kind' is not a level: 1"),
     ],
     ids=lambda value: value[:40] if isinstance(value, str) else "",

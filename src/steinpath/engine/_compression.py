@@ -72,7 +72,7 @@ def follow(linearization: Linearization, coordinates: Array, columns: ProbeColum
     """Return coefficients (N + 1, members, k), given coordinates (N, members, k) of the duals."""
     dtype, xp = columns.reader.dtype, namespace(columns.reader)
     # probes that diverge are kept finite, and so are their squares
-    limit = float(xp.finfo(dtype).max) ** 0.4
+    limit = min(float(xp.finfo(kind).max) for kind in (dtype, coordinates.dtype)) ** 0.4
     scale = 1.0 if columns.into_v is None else 1 / linearization.n_samples
     N, *width = coordinates.shape
     result = like(np.zeros((N + 1, *width)), coordinates)

@@ -6,7 +6,6 @@ import re
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.linalg import eigh
 from sklearn.preprocessing import SplineTransformer
 
 from steinpath._support.arrays import units_of
@@ -91,7 +90,9 @@ class Curve(NamedTuple):
             around = np.eye(splines.shape[1])
             differences = np.roll(around, 1, 0) - 2 * around + np.roll(around, -1, 0)
         rough = differences.T @ differences + 1e-6 * np.eye(splines.shape[1])
-        sizes, vectors = eigh(rest.T @ rest / len(values), rough)
+        root = np.linalg.inv(np.linalg.cholesky(rough))
+        sizes, vectors = np.linalg.eigh(root @ (rest.T @ rest / len(values)) @ root.T)
+        vectors = root.T @ vectors
         kept = np.flatnonzero(sizes > 1e-8 * sizes.max())[::-1]
         vectors = vectors[:, kept] / np.sqrt(sizes[kept])
         if not vectors.shape[1]:

@@ -271,8 +271,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         impute = check_choice("missing", self.missing, ("impute", "error")) == "impute"
         categories, drop, keep = map(self._texts, ("categories", "drop", "keep"))
-        knots = min(self.knots, max(_MOST_KNOTS // len(table.column_names), _FEWEST_KNOTS))
-        curves = (knots, self.degree) if self._checked_basis()[0] else None
+        curves = None
+        if self._checked_basis()[0]:
+            room = max(_MOST_KNOTS // len(table.column_names), _FEWEST_KNOTS)
+            curves = min(self.knots, room), self.degree
         first = first or table.column_names[0]
         for name, column in zip(table.column_names, table.columns, strict=True):
             if name in drop:  # only its missing values are counted
