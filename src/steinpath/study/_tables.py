@@ -198,7 +198,7 @@ def draw_curves(ax: Axes, rows: Table, names: Iterable[str], **changes: Any) -> 
         style = {**STYLES.get(name, {"lw": 1.3}), **changes}
         mean = column(rows, name)
         ax.plot(t, mean, **style)
-        if f"{name}_se" in rows[0]:
+        if rows and f"{name}_se" in rows[0]:
             error = 2 * column(rows, f"{name}_se")
             ax.fill_between(t, mean - error, mean + error, color=style["color"], alpha=0.2, lw=0)
 
