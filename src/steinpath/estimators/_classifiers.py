@@ -200,9 +200,10 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
             elif name in CRITERIA or present > 1:
                 self.scores_[name] = score(name)
         wrong = np.not_equal(to_numpy(self.predict(X)), to_numpy(self.classes_)[codes])
-        weights = np.ones(len(codes))
-        if sample_weight is not None:  # one for all, or one for each row
-            weights = weights * np.asarray(_on_host("sample_weight", sample_weight), float)
+        weights = None
+        if np.ndim(sample_weight):  # not one for all
+            weights = np.asarray(_on_host("sample_weight", sample_weight), float)
+            weights = weights / weights.max()  # their sum could overflow
         self.train_error_rate_ = float(np.average(wrong, weights=weights))
 
     def _raise_risk(self, difference: float, stderr: float) -> None:

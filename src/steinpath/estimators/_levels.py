@@ -102,7 +102,8 @@ class _Data(NamedTuple):
         y = np.ravel(to_numpy(y) if hasattr(y, "__dlpack__") else np.asarray(y))
         weights, given = np.ones(len(y), int), np.asarray(sample_weight)
         # what is not valid is refused by the first fit
-        if given.shape == y.shape and given.dtype.kind in "iuf" and np.ptp(given) > 0:
+        usual = given.shape == y.shape and given.size > 0 and given.dtype.kind in "iuf"
+        if usual and np.ptp(given) > 0:
             weights = given.astype(int) if np.all(given >= 0) else weights
         rows = np.flatnonzero(weights)
         copies = np.repeat(np.arange(len(rows)), weights[rows])

@@ -10,6 +10,7 @@ import numpy as np
 from steinpath._support.charts import BLACK, BLUE, GREY, ORANGE, on_axes
 from steinpath._support.printing import with_error
 from steinpath._support.validation import check_count
+from steinpath.plots._coefficients import shorten
 from steinpath.plots._style import drawing_on, note, use_log_scale
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 # Ratios of value to threshold below this are drawn at the end of the scale.
 _SMALLEST_RATIO = 1e-2
+
+
+# Longest name of a line: longer ones would leave no room for the lines.
+_LONGEST = 60
 
 
 @on_axes
@@ -143,5 +148,5 @@ def plot_diagnostics(risk: Risk, ax: Axes | None = None) -> Axes:
 def label_lines(ax: Axes, names: Sequence[str]) -> None:
     """Name lines at heights 0, 1, …, from the top."""
     ax.set_ylim(len(names) - 0.4, -0.6)
-    ax.set_yticks(range(len(names)), names)
+    ax.set_yticks(range(len(names)), [shorten(name, _LONGEST) for name in names])
     ax.tick_params(axis="y", length=0)
