@@ -118,7 +118,7 @@ def usable(call, file=None):
         named = (
             str(file) in result.message
             if file
-            else re.search(r"'.*'|\".*\"|\b(line|row|rows|column|columns) ", result.message)
+            else re.search(r"'.*'|\".*\"|\b(line|row|rows|column|columns)\b", result.message)
         )
         check(bool(named), f"does not say where: {result.message!r}")
     return result
