@@ -64,7 +64,6 @@ class ColumnEffects(Tabular):
     features: np.ndarray
     nonzero: np.ndarray
     products: np.ndarray
-    library: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return a table as columns by name: one row for each column of the data.
@@ -74,7 +73,7 @@ class ColumnEffects(Tabular):
         dict
             The attributes, in their order.
         """
-        return {name: value for name, value in vars(self).items() if name != "library"}
+        return dict(vars(self))
 
 
 def column_effects(model: Pipeline) -> ColumnEffects:
@@ -106,28 +105,19 @@ def column_effects(model: Pipeline) -> ColumnEffects:
     True
     """
     parts = _Parts.of(model)
-    squares = np.mean((parts.coef * parts.scale) ** 2, axis=0)
-    used, kept = np.any(parts.coef != 0, axis=0), len(parts.terms.kept)
-    count = len(parts.encoder.columns_)
-    ends = parts.column[parts.terms.pairs]
-    own = parts.column[parts.terms.kept]
-
-    def sums(of_features: np.ndarray, of_products: np.ndarray, half: float) -> np.ndarray:
-        alone = np.bincount(own, of_features, minlength=count)
-        return np.asarray(alone + half * sum(np.bincount(k, of_products, count) for k in ends))
-
-    total, nothing = sums(squares[:kept], squares[kept:], 0.5), np.zeros(kept)
+    total, used = parts.squares, np.any(parts.coef != 0, axis=0).astype(float)
+    alone, _ = parts.sums(np.ones_like(used))
+    nonzero, products = parts.sums(used)
     columns = {
         "column": np.array([column.name for column in parts.encoder.columns_], object),
         "importance": np.sqrt(total),
         "share": total / (total.sum() or 1.0),
-        "features": np.bincount(own, minlength=count),
-        "nonzero": np.bincount(own, used[:kept], minlength=count).astype(int),
-        "products": sums(nothing, used[kept:], 1.0).astype(int),
+        "features": alone.astype(int),
+        "nonzero": nonzero.astype(int),
+        "products": products.astype(int),
     }
     order = np.argsort(-total, kind="stable")
-    library = getattr(parts.encoder, "_library", None)
-    return ColumnEffects(**{name: of[order] for name, of in columns.items()}, library=library)
+    return ColumnEffects(**{name: of[order] for name, of in columns.items()})
 
 
 def column_curves(model: Pipeline, which: int = 0) -> list[ColumnCurve]:
@@ -136,8 +126,7 @@ def column_curves(model: Pipeline, which: int = 0) -> list[ColumnCurve]:
     ``which`` is the index of one of several classes or quantiles.
     """
     parts, found = _Parts.of(model), list[ColumnCurve]()
-    for name in column_effects(model).column:
-        k = parts.place(name)
+    for k in np.argsort(-parts.squares, kind="stable").tolist():
         places = np.flatnonzero(parts.column[parts.terms.kept] == k)
         if not parts.coef[which, places].any():
             continue
@@ -150,6 +139,7 @@ def column_curves(model: Pipeline, which: int = 0) -> list[ColumnCurve]:
             if each.size
             else np.full(len(at), np.nan)
         )
+        name = parts.encoder.columns_[k].name
         found.append(ColumnCurve(name, at, values @ parts.coef[which, places], stderr))
     return found
 
@@ -220,8 +210,18 @@ class _Parts(NamedTuple):
         terms = getattr(estimator, "terms_", given)
         return cls(encoder, terms, coef, to_numpy(estimator.scale_), folds, column, starts)
 
-    def place(self, name: str) -> int:
-        return [column.name for column in self.encoder.columns_].index(name)
+    def sums(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the sums over each column's own features, and over its products."""
+        kept, count = len(self.terms.kept), len(self.encoder.columns_)
+        alone = np.bincount(self.column[self.terms.kept], values[:kept], count)
+        ends = self.column[self.terms.pairs]
+        return alone, sum((np.bincount(side, values[kept:], count) for side in ends), 0 * alone)
+
+    @property
+    def squares(self) -> np.ndarray:
+        """Squared importance of each column."""
+        alone, products = self.sums(np.mean((self.coef * self.scale) ** 2, axis=0))
+        return np.asarray(alone + products / 2)
 
     def points(self, k: int, between: int) -> tuple[np.ndarray, np.ndarray]:
         """Return values of a column, and its features there."""
