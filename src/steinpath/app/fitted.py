@@ -37,7 +37,7 @@ from steinpath.inference._scores import enough_rows
 from steinpath.plots import held_out, largest_sizes
 from steinpath.problem._penalties import NoPenalty
 from steinpath.problem._scoring import Criterion
-from steinpath.risk._after_choice import ChosenRisk, on_the_same_rows
+from steinpath.risk._after_choice import ChosenRisk, errors_within, on_the_same_rows
 from steinpath.risk._leave_out import LeftOutModels
 from steinpath.risk._risk import Risk
 from steinpath.tuning._tuning import Tuning
@@ -135,6 +135,11 @@ class Fitted:
     def feature_names(self) -> list[str]:
         """Names of the features."""
         return self.given_names if self.terms is None else self.terms.names(self.given_names)
+
+    @property
+    def errors_within(self) -> float:
+        """Standard errors of the difference within which simpler terms were selected."""
+        return errors_within(self.estimator.rule, len(self.tuning.chosen.rows))
 
     @property
     def levels(self) -> tuple[LevelRisk, ...]:

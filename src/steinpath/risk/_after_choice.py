@@ -244,7 +244,7 @@ def select_model(models: Sequence[ChosenRisk], rule: str) -> tuple[int, ChosenRi
     percent. For the adjustment, the selection is repeated without each of the parts of the rows
     that were held out together.
     """
-    within = 1.0 if rule == "one_se" or len(models[0].rows) <= _FEW_ROWS else _WITHIN
+    within = errors_within(rule, len(models[0].rows))
 
     def selected(values: np.ndarray, scale: float = 1.0) -> int:
         best = int(values.argmin())
@@ -272,6 +272,11 @@ def select_model(models: Sequence[ChosenRisk], rule: str) -> tuple[int, ChosenRi
     # the selection cannot make the risk smaller, except by chance
     value, stderr = max(float(stitched.mean()), chosen.value), chosen.mean_of(stitched)[1]
     return best, replace(chosen, value=value, stderr=max(stderr, chosen.stderr))
+
+
+def errors_within(rule: str, n_rows: int) -> float:
+    """Return within how many standard errors of the difference a simpler model is selected."""
+    return 1.0 if rule == "one_se" or n_rows <= _FEW_ROWS else _WITHIN
 
 
 def on_the_same_rows(models: Sequence[ChosenRisk]) -> list[ChosenRisk]:
