@@ -105,9 +105,15 @@ class Batch(Sequence[Path]):
     ) -> Batch:
         """Return runs at iteration 0, with steps that are small enough for all their penalties."""
         algorithm, maps = data.bind(algorithm, penalty)
+        return cls._at_zero(data, penalty, algorithm, maps, members)
+
+    @classmethod
+    def _at_zero(
+        cls, data: RunData, penalty: Penalty, algorithm: Algorithm, maps: Maps, members: int
+    ) -> Batch:
         n, p = data.design.shape
         zeros = States(*(data.design.zeros(members, 1, size) for size in (p, n, n, p)))
-        return cls(data, penalty, algorithm, maps, zeros, beginning(data, members))
+        return Batch(data, penalty, algorithm, maps, zeros, beginning(data, members))
 
     @classmethod
     def of(cls, path: Path) -> Batch:
@@ -185,9 +191,7 @@ class Batch(Sequence[Path]):
 
     def unmoved(self) -> Batch:
         """Return the same runs at iteration 0."""
-        if self.n_iter == 0:
-            return self
-        return Batch.start(self.data, self.penalty, self.algorithm, len(self))
+        return self._at_zero(self.data, self.penalty, self.algorithm, self.maps, len(self))
 
     def until(self, n_iter: int) -> Batch:
         """Return the first iterations of the runs, as runs that cannot be extended."""
@@ -309,10 +313,11 @@ class Batch(Sequence[Path]):
 
 
 def _some(array: Array, members: np.ndarray, axis: int = 0) -> Array:
-    """Return the entries of some members, as a view if they are adjacent."""
+    """Return the entries of some members, as a view if they are evenly spaced."""
     first, last = int(members[0]), int(members[-1]) + 1
-    if np.array_equal(members, np.arange(first, last)):
-        return array[first:last, ...] if axis == 0 else array[:, first:last, ...]
+    step = int(members[1]) - first if len(members) > 1 else 1
+    if step > 0 and np.array_equal(members, np.arange(first, last, step)):
+        return array[first:last:step, ...] if axis == 0 else array[:, first:last:step, ...]
     return take(array, members, axis=axis)
 
 

@@ -188,13 +188,20 @@ def beginning(data: RunData, members: int) -> Histories:
     return Histories(History([rows]), History(), History([columns]), History([columns]))
 
 
-def iterates(maps: Maps, data: RunData, members: int) -> Iterator[tuple[Array, Array]]:
-    """Run from zero; yield ``b^t`` and ``X b^t`` (size, members), valid until the next ones."""
-    iteration, past = Iteration(maps, data), beginning(data, members)
+def iterates(
+    maps: Maps, data: RunData, past: Histories, known: int = 0
+) -> Iterator[tuple[Array, Array]]:
+    """Yield ``b^t`` and ``X b^t`` (size, members), valid until the next ones.
+
+    Runs begin with iteration 0, or continue after the ``known`` iterations. The histories ``past``
+    are extended; they are complete once the iterator is closed.
+    """
+    iteration = Iteration(maps, data)
     first = iteration.reading(past.u[-1], past.b[-1])
-    yield past.b[-1][:, :, 0], first[0][:, :, 0]
+    if not known:
+        yield past.b[-1][:, :, 0], first[0][:, :, 0]
     recording = recording_of(maps, first[0], maxsize)
-    for newest in iterate(iteration, past, count(1), maps.memory, recording, first):
+    for newest in iterate(iteration, past, count(known or 1), maps.memory, recording, first):
         yield newest.b[:, :, 0], newest.reading[0][:, :, 0]
 
 

@@ -30,7 +30,7 @@ from steinpath.design._dense import DenseDesign, StackedDesign
 from steinpath.design._transformed import InterceptDesign
 from steinpath.engine._batch import Batch
 from steinpath.engine._data import RunData, prepare
-from steinpath.engine._loop import iterates
+from steinpath.engine._loop import beginning, iterates
 from steinpath.engine._path import Path
 from steinpath.problem._losses import Loss
 from steinpath.problem._penalties import Penalty
@@ -348,7 +348,7 @@ def _objectives(data: RunData, penalties: list[Penalty], algorithm: PrimalDual) 
     _, maps = data.bind(algorithm, penalties[0].beside(penalties[1:]))
     p, sums = data.design.shape[1] - data.fit_intercept, np.zeros(len(penalties))
     with np.errstate(over="ignore", invalid="ignore"):  # iterates of the run are checked later
-        steps = islice(iterates(maps, data, len(penalties)), ITERATIONS + 1)
+        steps = islice(iterates(maps, data, beginning(data, len(penalties))), ITERATIONS + 1)
         for b, products in islice(steps, ITERATIONS + 1 - _LAST, None):
             losses = data.loss.value(data.target[:, :, 0] - products, data.rows)
             for k, penalty in enumerate(penalties):

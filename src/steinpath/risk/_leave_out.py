@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import islice
 from numbers import Real
@@ -32,7 +33,7 @@ from steinpath._support.validation import check_flag, check_instance, check_rng,
 from steinpath.design._base import Design
 from steinpath.design._transformed import InterceptDesign
 from steinpath.engine._batch import Batch, at_a_time
-from steinpath.engine._loop import iterates
+from steinpath.engine._loop import Histories, beginning, iterates
 from steinpath.engine._path import Path
 from steinpath.problem._scoring import (
     PerObservation,
@@ -54,28 +55,53 @@ BLOCKS = 12
 _SCORED = 2**16
 
 
-def predictions_without(
-    batch: Batch, left_out: np.ndarray, count: Any = None, design: Design | None = None
-) -> Iterator[Array]:
-    """Rerun paths that differ only in their penalties without the rows in columns (n, K).
+class LeftOutRuns(Iterator[Array]):
+    """Runs of paths that differ only in their penalties, without the rows in columns (n, K).
 
     Each run equals one on the kept rows alone, with the step sizes of the batch, reduced where they
     would not be stable on a part of its rows. ``count`` are the sample sizes in the scaling of loss
     and steps, all rows by default; ``design`` may be that of the batch in another precision.
     Yields predictions (n, members * K) of all local rows, minus the level of y, from iteration 0.
     """
-    members, width, dtype = len(batch), left_out.shape[1], batch.data.response.dtype
-    # without any row there is nothing to fit or to centre by: everything stays at its initial value
-    nothing = left_out.all(axis=0)
-    data = batch.data if design is None else replace(batch.data, design=design)
-    runs = data.without(left_out & ~nothing, _common(count), members)
-    maps, xp = batch.maps.for_rows(runs.rows, width), namespace(runs.y)
-    unmoved = like(np.tile(nothing, members), batch.data.response) > 0
-    del batch  # its states may take much memory, while these runs may take long
-    for _, fitted in iterates(maps, runs, members * width):
-        predictions = fitted if runs.offset is None else fitted + runs.offset
-        predictions = cast(predictions, dtype)
-        yield xp.where(unmoved, 0 * predictions, predictions) if nothing.any() else predictions
+
+    def __init__(
+        self,
+        batch: Batch,
+        left_out: np.ndarray,
+        count: Any = None,
+        design: Design | None = None,
+        past: Histories | None = None,
+        known: int = 0,
+    ):
+        # the states of the batch may take much memory, while these runs may take long
+        self._batch, self._rows = batch.unmoved(), (left_out, count, design)
+        # without any row there is nothing to fit or to centre by: everything stays as it was
+        self._nothing = left_out.all(axis=0)
+        data = batch.data if design is None else replace(batch.data, design=design)
+        self._data = data.without(left_out & ~self._nothing, _common(count), len(batch))
+        width = left_out.shape[1]
+        self._past = beginning(self._data, len(batch) * width) if past is None else past
+        self._known = known
+        maps = batch.maps.for_rows(self._data.rows, width)
+        self._steps = iterates(maps, self._data, self._past, known)
+
+    def __next__(self) -> Array:
+        _, fitted = next(self._steps)
+        self._known += 1
+        data, response = self._data, self._batch.data.response
+        predictions = cast(fitted if data.offset is None else fitted + data.offset, response.dtype)
+        if not self._nothing.any():
+            return predictions
+        unmoved = like(np.tile(self._nothing, len(self._batch)), response) > 0
+        return namespace(response).where(unmoved, 0 * predictions, predictions)
+
+    def some(self, members: list[int]) -> LeftOutRuns:
+        """Return the runs of some members, which continue where these ended."""
+        self._steps.close()
+        width = len(self._nothing)
+        columns = (width * np.array(members)[:, None] + np.arange(width)).ravel()
+        past = self._past.some(columns)
+        return LeftOutRuns(self._batch.part(members), *self._rows, past, self._known)
 
 
 def _common(count: np.ndarray | None) -> Any:
@@ -109,7 +135,7 @@ def models_without(batch: Batch, train: np.ndarray, at: Sequence[int]) -> LeftOu
     if runs.offset is not None:
         intercept += to_numpy(runs.offset)
     coef, products = [runs.y] * K, [runs.y] * K  # placeholders
-    for t, (b, fitted) in enumerate(islice(iterates(maps, runs, K), max(at) + 1)):
+    for t, (b, fitted) in enumerate(islice(iterates(maps, runs, beginning(runs, K)), max(at) + 1)):
         for k in (k for k in range(K) if at[k] == t):
             coef[k], products[k] = copied(b[:, k]), copied(fitted[:, k])
     # a copy to the host synchronises with the device: copy all models at once
@@ -147,7 +173,7 @@ def leave_out(
         columns = np.arange(len(some))[:, None]
         left_out = np.zeros((n, len(some)), dtype=bool)
         left_out[some, columns] = True
-        runs = islice(predictions_without(batch, left_out, design=design), path.n_iter + 1)
+        runs = islice(LeftOutRuns(batch, left_out, design=design), path.n_iter + 1)
         which, where = path.design.places(some.ravel())  # local rows
         wanted = indices(where * len(some) + which // some.shape[1], path.y)
         for t, fitted in enumerate(runs):
@@ -211,7 +237,7 @@ class FoldRuns:
     ):
         self.splits = splits
         self._criterion, self._correction, self._with_losses = criterion, correction, with_losses
-        self._runs = predictions_without(batch, ~splits.train, splits.train.sum(axis=0), design)
+        self._runs = LeftOutRuns(batch, ~splits.train, splits.train.sum(axis=0), design)
         # predictions and sums of losses (paths, steps, n), and mean losses of the splits' runs on
         # all rows and on those that they hold out (paths, steps)
         self._known: tuple[Array, Array | None, Array, Array] | None = None
@@ -252,6 +278,14 @@ class FoldRuns:
             )
             for k in range(len(batch))
         ]
+
+    def some(self, members: list[int]) -> FoldRuns:
+        """Return the runs of some paths, which continue where these ended."""
+        part, known = copy(self), self._known
+        part._runs, part.train = self._runs.some(members), None
+        if known is not None:
+            part._known = tuple(None if x is None else take(x, members) for x in known)
+        return part
 
     def _next(self, batch: Batch, steps: int) -> tuple[Any, ...]:
         """Run the given number of steps; the results are those of `_known`."""

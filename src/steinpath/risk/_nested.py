@@ -30,7 +30,7 @@ from steinpath.design._base import Design
 from steinpath.engine._batch import Batch, at_a_time
 from steinpath.problem._scoring import PerObservation, observation_losses
 from steinpath.risk._held_out import Interactions
-from steinpath.risk._leave_out import BLOCKS, predictions_without, shrunk_burman
+from steinpath.risk._leave_out import BLOCKS, LeftOutRuns, shrunk_burman
 from steinpath.risk._methods import split_members
 from steinpath.risk._splits import Splits
 
@@ -151,7 +151,7 @@ class NestedSelection:
         indicator = like(np.arange(C)[:, None] == batch.data.design.local(cell), y)
 
         def sums(members: list[int]) -> np.ndarray:
-            runs = predictions_without(batch.part(members), ~train, train.sum(axis=0), design)
+            runs = LeftOutRuns(batch.part(members), ~train, train.sum(axis=0), design)
             steps = [
                 indicator @ observation_losses(criterion, y, fitted.T).T
                 for fitted in islice(runs, length)
