@@ -39,6 +39,13 @@ class History(list[Array]):
     carried: Any = None
 
 
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """An iteration of a recorded graph: its `Maps.numbers`, as an array on the device."""
+
+    numbers: Array
+
+
 class Tangent(ABC):
     """Derivative of a map at one iteration, as a map of the histories of tangents."""
 
@@ -58,6 +65,10 @@ class Tangent(ABC):
         """Return the derivative at some coordinates, in another precision; see `Jacobian.part`."""
         raise NotImplementedError(f"{type(self).__name__} does not implement part")
 
+    def during(self, moment: Moment) -> Tangent:
+        """Return the derivative with the numbers of its iteration on a device."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement during")
+
 
 class Maps(ABC):
     """The two maps of a run and their derivatives: the engine's view of an algorithm."""
@@ -69,9 +80,16 @@ class Maps(ABC):
     structured: ClassVar[bool]
     #: Whether updates carry a linear state, which requires a pass from the start.
     carries: bool = False
-    #: Whether updates are the same in every iteration but the first, and use only the last ``u``
-    #: and ``b``, the last two ``v`` and the newest ``eta``.
+    #: Whether updates are the same in most iterations up to `numbers`, and use only the last ``u``
+    #: and ``b``, the last two ``v``, the newest ``eta`` and the carried states.
     steady: bool = False
+
+    def numbers(self, t: int) -> tuple[float, ...] | None:
+        """Return the numbers by which the updates of an iteration differ from those of others.
+
+        None if they differ in other ways. Updates accept a `Moment` with these numbers as ``t``.
+        """
+        return None
 
     @abstractmethod
     def dual(self, t: int, u: History, v: History) -> Array:
@@ -171,6 +189,9 @@ class ProximalMaps(Maps):
         own = (self.algorithm, self.dual_map.loss, self.primal_map.penalty)
         return self.algorithm.steady and all(map(is_own, own))
 
+    def numbers(self, t: int) -> tuple[float, ...] | None:
+        return self.algorithm.numbers(t)
+
     def dual(self, t: int, u: History, v: History) -> Array:
         return self._checked("dual", self.algorithm.dual(self.dual_map, t, u, v), u)
 
@@ -230,12 +251,12 @@ class ProximalTangent(Tangent):
 
     update: Update
     jacobian: Jacobian
-    t: int
+    t: Any  # an iteration, or a `Moment`
     vanishes: bool  # whether it is zero where the Jacobian is
     carries: bool  # whether the update carries a linear state
 
     def __call__(self, first: History, second: History) -> Array:
-        if self.carries and self.t > 1 and first.carried is None:
+        if self.carries and first.carried is None and self.t > 1:
             # tangents that start here were zero before: the first update sets their state
             rest = History([0 * first[-1]])
             self.update(self.jacobian, 1, rest, History([0 * second[-1]]))
@@ -252,6 +273,9 @@ class ProximalTangent(Tangent):
     def part(self, coordinates: Any, dtype: Any) -> ProximalTangent:
         return self.by(self.jacobian.part(coordinates, dtype))
 
+    def during(self, moment: Moment) -> ProximalTangent:
+        return replace(self, t=moment)
+
     def by(self, jacobian: Jacobian) -> ProximalTangent:
         """Return the same update with another Jacobian."""
         return replace(self, jacobian=jacobian)
@@ -264,8 +288,12 @@ class ProximalAlgorithm(Algorithm):
     steps: ClassVar[tuple[str, ...]]
     #: Whether its updates carry a linear state; see `History`.
     carries: ClassVar[bool] = False
-    #: Whether its updates are the same in every iteration; see `Maps`.
+    #: Whether its updates are the same in most iterations up to `numbers`; see `Maps`.
     steady: ClassVar[bool] = False
+
+    def numbers(self, t: int) -> tuple[float, ...] | None:
+        """Return the numbers by which its updates at an iteration differ; see `Maps`."""
+        return () if self.steady else None
 
     def __post_init__(self) -> None:
         for name in self.steps:

@@ -11,6 +11,7 @@ from steinpath._support.validation import check_count, store_number
 from steinpath.algorithms._base import (
     DualMap,
     History,
+    Moment,
     PrimalDual,
     Prox,
     ProximalAlgorithm,
@@ -123,6 +124,7 @@ class HalpernPDHG(PrimalDual):
     warmup: int = 0
 
     carries = True
+    steady = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -130,32 +132,64 @@ class HalpernPDHG(PrimalDual):
             object.__setattr__(self, "restart", check_count("restart", self.restart))
         object.__setattr__(self, "warmup", check_count("warmup", self.warmup, low=0))
 
-    def dual(self, prox: Prox, t: int, u: History, v: History) -> Array:
+    def numbers(self, t: int) -> tuple[float, ...] | None:
+        dual, primal = 1 + self._since(t - 1), self._since(t)
+        return None if dual == 1 or primal == 0 else (_share(dual), _share(primal))
+
+    def _since(self, t: int) -> int:
+        """Return the number of iterations since the last restart, for the coefficients."""
+        since = max(t - self.warmup, 0)
+        return since if self.restart is None else since % self.restart
+
+    def dual(self, prox: Prox, t: Any, u: History, v: History) -> Array:
         # z is the averaged dual, r the residual of the averaged coefficients; the anchor has z0, r0
-        since = max(t - self.warmup - 1, 0)
-        step = 1 + (since if self.restart is None else since % self.restart)
-        z, r, z0, r0 = (u[-1], before(v), u[-1], before(v)) if step == 1 else u.carried
-        ahead = 2 * v[-1] - r
-        new = prox(z - self.sigma * ahead)
-        u.carried = _averaged(2 * new - z, z0, step), _averaged(ahead, r0, step), z0, r0
+        if isinstance(t, Moment):
+            share = t.numbers[0]
+        else:
+            step = 1 + self._since(t - 1)
+            share = _share(step)
+            if step == 1:
+                u.carried = u[-1], before(v), u[-1], before(v)
+        z, r, z0, r0 = u.carried
+        ahead = _reflected(v[-1], r)
+        point = -self.sigma * ahead
+        point += z
+        new = prox(point)
+        u.carried = _averaged(_reflected(new, z), z0, share), _averaged(ahead, r0, share), z0, r0
         return new
 
-    def primal(self, prox: Prox, t: int, b: History, eta: History) -> Array:
+    def primal(self, prox: Prox, t: Any, b: History, eta: History) -> Array:
         # z are the averaged coefficients, g the gradient of the averaged dual; coefficients of a
         # step precede its dual, so a new anchor takes effect here first
-        since = max(t - self.warmup, 0)
-        step = since if self.restart is None else since % self.restart
+        step = None if isinstance(t, Moment) else self._since(t)
         if step == 0:
             z, g, z0, g0 = b[-1], eta[-1], b[-1], eta[-1]
         else:
+            share = t.numbers[1] if step is None else _share(step)
             z, g, z0, g0 = b.carried or (b[-1], 0 * eta[-1], b[-1], 0 * eta[-1])
-            z, g = _averaged(2 * b[-1] - z, z0, step), _averaged(2 * eta[-1] - g, g0, step)
+            z = _averaged(_reflected(b[-1], z), z0, share)
+            g = _averaged(_reflected(eta[-1], g), g0, share)
         b.carried = z, g, z0, g0
         return prox(z - self.tau * g)
 
 
-def _averaged(reflected: Array, anchor: Array, step: int) -> Array:
-    return (step / (step + 1)) * reflected + (1 / (step + 1)) * anchor
+def _reflected(new: Array, old: Array) -> Array:
+    """Return ``2 * new - old``, a new array."""
+    result = 2 * new
+    result -= old
+    return result
+
+
+def _share(step: int) -> float:
+    """Return the weight of a step in its mean with the anchor."""
+    return step / (step + 1)
+
+
+def _averaged(reflected: Array, anchor: Array, share: Any) -> Array:
+    """Return a weighted mean, in place of the reflected array."""
+    reflected *= share
+    reflected += (1 - share) * anchor
+    return reflected
 
 
 @dataclass(frozen=True)
@@ -272,8 +306,10 @@ class FISTA(ProximalGradient):
     """
 
     limit: ClassVar[float] = 1.0
-    steady = False
 
-    def _ahead(self, t: int, history: History) -> Array:
-        momentum = (t - 1) / (t + 2)
+    def numbers(self, t: int) -> tuple[float, ...] | None:
+        return ((t - 1) / (t + 2),)
+
+    def _ahead(self, t: Any, history: History) -> Array:
+        momentum = t.numbers[0] if isinstance(t, Moment) else self.numbers(t)[0]
         return (1 + momentum) * history[-1] - momentum * before(history)

@@ -116,7 +116,9 @@ class InterceptDesign(TransformedDesign):
     def forward(self, block: Array) -> Array:
         head, last = block[:-1, ...], block[-1, ...]
         own = self.intercept_scale * last - rows_product(self.means, head)
-        return self.inner.forward(head) + own
+        product = self.inner.forward(head)
+        product += own
+        return product
 
     def adjoint(self, block: Array) -> Array:
         head, total = self.inner.adjoint_and_total(block)

@@ -428,6 +428,11 @@ class DeferredPath(Path):
     def n_iter(self) -> int:
         return self._batch.n_iter
 
+    def until(self, n_iter: int) -> Path:
+        if n_iter >= self.n_iter:
+            return self
+        return self._batch.unmoved().part([self._member]).extended(n_iter)[0]
+
     def products_at(self, t: slice) -> Array:
         if "iterates" in vars(self):
             return self.design.forward(self.iterates[t, :].T).T

@@ -21,7 +21,7 @@ from steinpath.problem._rows import Rows
 
 # Size of runs from which on single precision is enough, for responses within a moderate range, and
 # the number of iterations that is assumed.
-_LARGE, _MODERATE, _USUAL_ITERATIONS = 3e7, 1e7, 100
+_LARGE, _MODERATE, _USUAL_ITERATIONS = 5e6, 1e7, 100
 
 
 @dataclass(frozen=True, eq=False)

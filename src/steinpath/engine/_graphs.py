@@ -5,22 +5,24 @@ than running them. A graph of one iteration is recorded once, from the same code
 as a whole. Inputs that differ between iterations, such as Jacobians, are copied into it first.
 
 Graphs are used for torch arrays on a CUDA device if the updates of the algorithm are the same in
-every iteration (`Maps.steady`). Set ``STEINPATH_CUDA_GRAPHS=0`` in the environment to disable them.
+every iteration up to some numbers (`Maps.steady`). Iterations that differ otherwise, such as
+restarts, run one by one. Set ``STEINPATH_CUDA_GRAPHS=0`` in the environment to disable them.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import fields, is_dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import array_api_compat
+import numpy as np
 
-from steinpath._support.arrays import Array, on_cuda
-from steinpath.algorithms._base import History, Maps
+from steinpath._support.arrays import Array, like, on_cuda
+from steinpath.algorithms._base import History, Maps, Moment
 
 if TYPE_CHECKING:
     from steinpath.engine._loop import Histories, Newest, Step
@@ -30,49 +32,82 @@ if TYPE_CHECKING:
 
 # Number of iterations from which on a recording pays off: it takes about as long as three.
 _FEWEST = 8
+# Number of iterations whose numbers are copied to the device at a time.
+_BLOCK = 512
 
 
 def recording_of(maps: Maps, example: Array, n_iter: int) -> Recording | None:
     """Return a recording for ``n_iter`` iterations, if it is possible and pays off."""
     if not maps.steady or n_iter < _FEWEST or os.environ.get("STEINPATH_CUDA_GRAPHS") == "0":
         return None
-    return Recording() if on_cuda(example) else None
+    return Recording(maps) if on_cuda(example) else None
 
 
 class Recording:
     """CUDA graph of one iteration, recorded when it is first needed."""
 
-    def __init__(self) -> None:
-        self._graph: Any = None
+    def __init__(self, maps: Maps) -> None:
+        self._maps, self._graph = maps, None
         self._step: Step | None = None
+        # numbers of iterations on the device, in blocks
+        self._numbers: dict[int, Array] = {}
         #: Whether recording failed because the step synchronises with the device.
         self.failed = False
 
     def replay(
         self, advance: Advance, step: Step, past: Histories, times: Iterator[int]
-    ) -> Iterator[Newest]:
-        """Record ``advance`` and launch it for all times, or none if it cannot be recorded."""
-        if self._graph is None or self._step is None or not step.resembles(self._step):
-            self._record(advance, step, past)
-        if self.failed:
-            return
-        self._load(past)
+    ) -> Generator[Newest, None, int | None]:
+        """Record ``advance`` and launch it for all times up to one that is not like the others.
+
+        Returns that time, or None at the end.
+        """
+        loaded = False
         try:
             for t in times:
-                self._inputs.fill(step.now(t))
-                self._graph.replay()
+                if not loaded:
+                    begun = len(past.b) > 1 and past.v
+                    carried = past.u.carried is not None or not self._maps.carries
+                    if self.failed or not (begun and carried):
+                        return t
+                if self._maps.numbers(t) is None:
+                    return t
+                now = step.now(t, self._moment(t, past.u[-1]))
+                if not loaded:
+                    if self._graph is None or not step.resembles(self._step):
+                        self._record(advance, step, past, now)
+                    if self.failed:
+                        return t
+                    self._load(past)
+                    loaded = True
+                self._inputs.fill(now)
+                self._graph.replay()  # type: ignore[attr-defined]
                 yield self._newest
         finally:
-            self._store(past)
+            if loaded:
+                self._store(past)
+        return None
 
-    def _record(self, advance: Advance, step: Step, past: Histories) -> None:
-        self._step, self._inputs = step, _Inputs(step.example())
+    def _moment(self, t: int, example: Array) -> Moment:
+        """Return an iteration with its numbers on the device."""
+        block, place = divmod(t, _BLOCK)
+        if block not in self._numbers:
+            every = [self._maps.numbers(block * _BLOCK + k) or () for k in range(_BLOCK)]
+            table = np.zeros((_BLOCK, max(map(len, every))))
+            for row, numbers in zip(table, every, strict=True):
+                row[: len(numbers)] = numbers
+            self._numbers = {block: like(table, example)}
+        return Moment(self._numbers[block][place, :])
+
+    def _record(self, advance: Advance, step: Step, past: Histories, now: Any) -> None:
+        self._step, self._inputs = step, _Inputs(now)
         self._u, self._v = past.u[-1].clone(), past.v[-1].clone()
         self._b = [b.clone() for b in past.b[-2:]]
+        self._carried = [_mapped(h.carried, lambda x: x.clone()) for h in (past.u, past.b)]
         self._reading = [reading.clone() for reading in step.reading(self._u, self._b[-1])]
 
         def body() -> Newest:
             u, v, b, eta = map(History, ([self._u], [self._v], self._b, []))
+            u.carried, b.carried = self._carried
             held = past._replace(u=u, v=v, b=b, eta=eta)
             newest = advance(step, self._inputs.now, held, self._reading)
             self._b[0].copy_(self._b[-1])
@@ -104,6 +139,10 @@ class Recording:
         """Copy the newest entry of each history to the inputs of the next iteration."""
         for buffer, history in zip((self._u, self._v, self._b[-1]), past[:3], strict=True):
             buffer.copy_(history[-1])
+        for buffers, history in zip(self._carried, (past.u, past.b), strict=True):
+            for buffer, value in zip(buffers or (), history.carried or (), strict=True):
+                if value is not buffer:
+                    buffer.copy_(value)
         for buffer, value in zip(self._reading, reading, strict=True):
             buffer.copy_(value)
 
@@ -117,6 +156,8 @@ class Recording:
         kept = ([self._u], [self._v], self._b, [self._newest.eta])
         for history, buffers in zip(past, kept, strict=True):
             history[:] = [buffer.clone() for buffer in buffers]
+        for history, buffers in zip((past.u, past.b), self._carried, strict=True):
+            history.carried = _mapped(buffers, lambda x: x.clone())
 
 
 class _Inputs:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from steinpath._support.arrays import Array, namespace, take
-from steinpath.algorithms._base import Algorithm, History, Maps
+from steinpath.algorithms._base import Algorithm, History, Maps, Moment
 from steinpath.engine._data import RunData
 from steinpath.engine._graphs import Recording, recording_of
 
@@ -30,8 +30,8 @@ Watch = Callable[[int, Array], bool]
 class Step(Protocol):
     """One iteration, as methods in the order of their calls; ``now`` is what is specific to it."""
 
-    def now(self, t: int) -> Any:
-        """Return the data specific to iteration ``t``; called when it begins."""
+    def now(self, t: int, moment: Moment | None = None) -> Any:
+        """Return the data specific to iteration ``t``; its numbers may be those of a moment."""
 
     def residual(self, now: Any, b: Array, reading: list[Array] | None) -> Array:
         """Return ``v^{t-1}`` given ``b^{t-1}``, and its readings if they are known."""
@@ -47,9 +47,6 @@ class Step(Protocol):
 
     def reading(self, u: Array, b: Array) -> list[Array]:
         """Return the readings of an iteration, in addition to its states."""
-
-    def example(self) -> Any:
-        """Return an example of the result of `now`."""
 
     def resembles(self, other: Any) -> bool:
         """Whether another step differs from this one only in `now`."""
@@ -129,10 +126,12 @@ def iterate(
     """
     times = iter(times)
     while True:
-        if recording is not None and len(past.b) > 1 and past.v:
-            yield from recording.replay(advance, step, past, times)
-            recording = None
-        t = next(times, None)
+        if recording is None:
+            t = next(times, None)
+        else:
+            before = past.b[-1]
+            t = yield from recording.replay(advance, step, past, times)
+            reading = reading if past.b[-1] is before else None
         if t is None:
             return
         newest = advance(step, step.now(t), past, reading)
@@ -155,26 +154,25 @@ class Iteration:
     maps: Maps
     data: RunData
 
-    def now(self, t: int) -> int:
-        return t
-
-    def example(self) -> int:
-        return 0
+    def now(self, t: int, moment: Moment | None = None) -> int | Moment:
+        return t if moment is None else moment
 
     def resembles(self, other: Any) -> bool:
         return other is self
 
-    def residual(self, now: int, b: Array, reading: list[Array] | None) -> Array:
+    def residual(self, now: int | Moment, b: Array, reading: list[Array] | None) -> Array:
         (product,) = self.reading(b, b) if reading is None else reading
-        return (self.data.target - product) / self.data.rows.root
+        residual = self.data.target - product
+        residual /= self.data.rows.root
+        return residual
 
-    def dual(self, now: int, u: History, v: History) -> Array:
+    def dual(self, now: int | Moment, u: History, v: History) -> Array:
         return self.maps.dual(now, u, v)
 
-    def eta(self, now: int, u: Array) -> Array:
+    def eta(self, now: int | Moment, u: Array) -> Array:
         return self.data.design.adjoint(u) / self.data.rows.root
 
-    def primal(self, now: int, b: History, eta: History) -> Array:
+    def primal(self, now: int | Moment, b: History, eta: History) -> Array:
         return self.maps.primal(now, b, eta)
 
     def reading(self, u: Array, b: Array) -> list[Array]:

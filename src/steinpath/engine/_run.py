@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from steinpath._support.arrays import Array, in_own_precision, namespace
+from steinpath._support.arrays import Array, in_own_precision, namespace, to_numpy
 from steinpath._support.docstrings import describes_as
 from steinpath._support.validation import (
     check_array,
@@ -346,11 +346,13 @@ def _objectives(data: RunData, penalties: list[Penalty], algorithm: PrimalDual) 
     """Return the mean objective of the last iterates of each member, or infinity."""
     # no states are kept; for tall tables they would take more memory than the data
     _, maps = data.bind(algorithm, penalties[0].beside(penalties[1:]))
-    p, sums = data.design.shape[1] - data.fit_intercept, np.zeros(len(penalties))
+    p, found = data.design.shape[1] - data.fit_intercept, list[Array]()
+    xp = namespace(data.y)
     with np.errstate(over="ignore", invalid="ignore"):  # iterates of the run are checked later
         steps = islice(iterates(maps, data, beginning(data, len(penalties))), ITERATIONS + 1)
         for b, products in islice(steps, ITERATIONS + 1 - _LAST, None):
             losses = data.loss.value(data.target[:, :, 0] - products, data.rows)
-            for k, penalty in enumerate(penalties):
-                sums[k] += float(losses[k] + penalty.value(b[:p, k]))
+            values = [losses[k] + own.value(b[:p, k]) for k, own in enumerate(penalties)]
+            found.append(xp.stack(values))
+        sums = to_numpy(xp.sum(xp.stack(found), axis=0)).astype(float)
     return np.where(np.isfinite(sums), sums / _LAST, np.inf)

@@ -30,7 +30,7 @@ from steinpath._support.arrays import (
     take,
     to_numpy,
 )
-from steinpath.algorithms._base import History, Tangent
+from steinpath.algorithms._base import History, Moment, Tangent
 from steinpath.design._base import Design
 from steinpath.engine._batch import Batch
 from steinpath.engine._graphs import recording_of
@@ -280,13 +280,12 @@ class TangentStep:
     scale: float
     feed: Feed
 
-    def now(self, t: int) -> TangentFrame:
+    def now(self, t: int, moment: Moment | None = None) -> TangentFrame:
         place = t - self.window.first
         dual, primal = self.window.dual[place], self.window.primal[place]
+        if moment is not None:
+            dual, primal = dual.during(moment), primal.during(moment)
         return TangentFrame(dual, primal, self.feed.v_weights(t - 1), self.feed.eta_weights(t))
-
-    def example(self) -> TangentFrame:
-        return self.now(self.window.first)
 
     def resembles(self, other: Any) -> bool:
         def arrays(feed: Feed) -> list[Array | None]:

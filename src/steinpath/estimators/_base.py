@@ -378,7 +378,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         tuning: Tuning = self._search(resume=resume, watch=partial(progress.watch, rows))
         self.alphas_ = tuning.lams / math.sqrt(design.shape[0])
         if not isinstance(given, int):  # as the user wrote them
-            self.alphas_ = given[: len(self.alphas_)]
+            self.alphas_ = given[np.isin(given * math.sqrt(design.shape[0]), tuning.lams)]
         batch = tuning.context.batch
         if self.warm_start and not isinstance(batch, DeferredBatch):
             self._warm = self._key, batch

@@ -90,7 +90,7 @@ def plot_penalties(tuning: Tuning, ax: Axes | None = None) -> Axes:
     """Plot the smallest estimated risk for each regularisation strength, ± 2 standard errors."""
     risk, stderr, train = (to_numpy(a) for a in (tuning.risk, tuning.stderr, tuning.train))
     order = np.argsort(tuning.lams)
-    where = order, risk[order].argmin(axis=1)
+    where = order, np.nanargmin(risk[order], axis=1)
     lams, values, error = tuning.lams[order], risk[where], 2 * stderr[where]
     with drawing_on(ax) as axes:
         axes.plot(lams, train[where], color=GREY, ls="--", marker=".", label="training error")
@@ -283,7 +283,9 @@ class RiskPathDisplay:
                 _draw_surface(axes, self.risk_path, self.alphas, self.best, "α")
             else:
                 k, best = self.best
-                curves = self.risk_path[k], self.risk_stderr[k], self.train_path[k]
+                known = np.isfinite(self.risk_path[k])
+                every = self.risk_path, self.risk_stderr, self.train_path
+                curves = [values[k][known] for values in every]
                 _draw_path(axes, *curves, best)
                 axes.set(ylabel="scoring loss", title=f"α = {number(self.alphas[k], 3)}")
                 place_legend(axes)
@@ -346,7 +348,7 @@ def _draw_surface(
     """Draw a heat map of the risk: largest alpha on top, iterations on a logarithmic scale."""
     order, (L, T) = np.argsort(alphas), risk.shape
     # values far above the minimum would use up the colour range
-    low, high = float(risk.min()), float(np.quantile(risk, 0.8))
+    low, high = float(np.nanmin(risk)), float(np.nanquantile(risk, 0.8))
     colours: dict[str, Any] = {"vmin": low, "vmax": high if high > low else low + 1}
     edges = (np.arange(count + 1) - 0.5 for count in (T, L))
     mesh = ax.pcolormesh(*edges, risk[order], cmap="viridis_r", rasterized=True, **colours)

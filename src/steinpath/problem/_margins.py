@@ -30,9 +30,9 @@ from steinpath.problem._jacobians import Diagonal
 from steinpath.problem._losses import SeparableLoss, _clipped_ratio, _inside, _inverse, _smoothing
 from steinpath.problem._rows import Rows
 
-# Newton steps for the proximal map of the logistic loss: from within 0.75 of the solution, three
-# reduce the error below 1e-3 of that, and the fourth is exact to rounding.
-_NEWTON_STEPS = 4
+# Halley steps for the proximal map of the logistic loss, in single and in double precision: from
+# within 0.75 of the solution, two reduce the error to 2e-6, and the third is exact to rounding.
+_HALLEY_STEPS = {"float32": 2, "float64": 3}
 
 
 @dataclass(frozen=True)
@@ -293,24 +293,30 @@ def _solve_logistic(m: Array, s: Any) -> Array:
     r"""Return the solution x of ``x + s / (1 + exp(-x)) = m``.
 
     If x solves it for m, -x solves it for s - m, so only solutions below 0 are computed. There the
-    left-hand side is convex, and Newton steps from above decrease to the solution. They start from
-    the solution of :math:`x + s e^x = m`, which is :math:`m - \omega(m + \log s)` with Wright's
-    omega function, approximated as in Iacono and Boyd (2017). The two left-hand sides differ by a
-    factor of at most two, so the starting point is off by at most :math:`\log 2` plus the
-    approximation error.
+    left-hand side is convex. Halley steps start from the solution of :math:`x + s e^x = m`, which
+    is :math:`m - \omega(m + \log s)` with Wright's omega function, approximated as in Iacono and
+    Boyd (2017). The two left-hand sides differ by a factor of at most two, so the starting point is
+    off by at most :math:`\log 2` plus the approximation error.
     """
     xp = namespace(m)
-    # a step may underflow for tiny weights
-    s = xp.zeros_like(m) + s + float(xp.finfo(m.dtype).smallest_normal)
+    # a step may underflow for tiny weights; it is often the same for all rows
+    s = xp.zeros_like(m[:1, ...]) + s + float(xp.finfo(m.dtype).smallest_normal)
+    log_s = xp.log(s)
     above = m > s / 2
     a = xp.where(above, s - m, m)
-    soft = _softplus(a + xp.log(s))
-    omega = soft * (1 - xp.log1p(soft) / (2 + soft))
+    # a start need not be accurate, and log1p takes several times as long as log
+    start = a + log_s
+    soft = clip(start, 0.0, math.inf) + xp.log(1 + xp.exp(-xp.abs(start)))
+    omega = soft * (1 - xp.log(1 + soft) / (2 + soft))
     # use whichever of two equal expressions does not cancel
-    x = xp.where(omega < 1, a - omega, xp.log(clip(omega, 1.0, math.inf) / s))
-    for _ in range(_NEWTON_STEPS):
-        share = _expit(x)
-        x = x - (x + s * share - a) / (1 + s * share * (1 - share))
+    x = xp.where(omega < 1, a - omega, xp.log(clip(omega, 1.0, math.inf)) - log_s)
+    for _ in range(_HALLEY_STEPS[str(m.dtype).removeprefix("torch.")]):
+        odds = xp.exp(x)  # at most about two
+        share = odds / (1 + odds)
+        bend = s * share * (1 - share)
+        slope, error = 1 + bend, x + s * share - a
+        # half of the second derivative is bend * (1 / 2 - share)
+        x = x - error / (slope - error * bend * (0.5 - share) / slope)
     return xp.where(above, -x, x)
 
 

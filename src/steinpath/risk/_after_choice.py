@@ -21,7 +21,8 @@ from steinpath._support import timings
 from steinpath._support.arrays import namespace, scattered_sums, to_numpy
 from steinpath._support.printing import with_error
 from steinpath.design._base import Design
-from steinpath.engine._batch import Batch, DeferredBatch
+from steinpath.engine._batch import Batch, DeferredPath
+from steinpath.engine._path import Path
 from steinpath.engine._tangents import design_in
 from steinpath.problem._scoring import at_least_zero, observation_losses
 from steinpath.risk._held_out import HeldOut, RowSample
@@ -38,7 +39,9 @@ _FOLDS = (10, 5)
 # Number of penalties among which the selection is repeated, those with the smallest risks: minimum,
 # maximum, and maximum if there are few rows, for which the selection is less certain.
 _FEWEST, _MOST, _MOST_OF_FEW = 3, 8, 12
-# Nested folds may take as many steps of runs as the tuning, and with few rows three times as many.
+# Standard errors of the difference by which others are behind that would not be selected.
+_BEHIND = 2.0
+# Nested folds may take half as many steps of runs as the tuning, with few rows three times of that.
 # The accurate estimate of the selected risk adds this many columns to the tuning: probes and folds.
 _FEW_ROWS, _FOR_FEW, _CAREFUL = 300, 3, 40
 # With this many rows, in total and per column, the losses are so weakly dependent that the
@@ -189,10 +192,11 @@ def risk_after_choice(
     fixed = len(risks) == 1 and selection_rule.iterate is not None
     order = _candidates(risks, best, selection_rule, batch.n_samples)
     last = max(_iterate(risks[k], selection_rule) for k in order)
-    length = min(2 * last, risks[0].path.n_iter) + 1
+    reach = np.array([risk.values.shape[0] for risk in risks])  # iterates with an estimate
+    length = min(2 * last + 1, int(reach.max()))
     room = _room(batch, risks, options) // length
     splits, members, runs = _plan(batch, options, order, min(_FEWEST, len(risks)), room, rng)
-    selection_rule = selection_rule._replace(lams=selection_rule.lams[members])
+    selection_rule = selection_rule._replace(lams=selection_rule.lams[members], reach=reach[members])
     unadjusted = risks[best[0]]
     value, stderr = float(unadjusted.values[best[1]]), float(unadjusted.stderr[best[1]])
     start = batch.unmoved()
@@ -201,9 +205,9 @@ def risk_after_choice(
     if runs is not None and nested and not fixed:
         method, part = "nested", start.part(members.tolist())
         inner = NestedSelection(
-            part, unadjusted.criterion, splits, runs, selection_rule, length, _rounded(batch)
+            part, unadjusted.criterion, splits, runs, selection_rule, length, _rounded(start, unadjusted.path)
         )
-        train = np.stack([to_numpy(risks[k].train)[:length] for k in members])
+        train = [to_numpy(risks[k].train) for k in members]
         optimism, interactions = inner.optimism(train), inner.changes()
         choices = [choice and (int(members[choice[0]]), choice[1]) for choice in inner.choices]
     elif not fixed:
@@ -308,14 +312,13 @@ def _with_choices(
     return splits.at(list(made)), tuple(made.values())
 
 
-def _rounded(batch: Batch) -> Design | None:
+def _rounded(start: Batch, path: Path) -> Design | None:
     """Return a single-precision design, if that is accurate enough and faster."""
-    if math.prod(batch.data.design.whole_shape) <= SMALL:
+    if math.prod(path.design.whole_shape) <= SMALL:
         return None
-    if isinstance(batch, DeferredBatch):  # its states are not available
-        batch = batch.unmoved()
-    rngs = [np.random.default_rng(k) for k in range(len(batch))]
-    return design_in(batch, namespace(batch.data.y).float32, rngs)
+    # not the states of a path that would have to be run again
+    batch = start.part([0]) if isinstance(path, DeferredPath) else Batch.of(path)
+    return design_in(batch, namespace(path.y).float32, [np.random.default_rng(0)])
 
 
 def _losses_of(risk: Risk, predictions: np.ndarray) -> np.ndarray:
@@ -359,9 +362,17 @@ def _candidates(
     risks: Sequence[Risk], best: tuple[int, int], selection_rule: SelectionRule, n: int
 ) -> np.ndarray:
     """Return the penalties most likely to be selected on a subset of the n rows, in order."""
-    lowest = np.array([float(risk.values[_iterate(risk, selection_rule)]) for risk in risks])
+    at = [_iterate(risk, selection_rule) for risk in risks]
+    at[best[0]] = best[1]
+    lowest = np.array([float(risk.values[t]) for risk, t in zip(risks, at, strict=True)])
     lowest[best[0]] = -math.inf  # always included, whatever the rule
     order = np.argsort(lowest, kind="stable")
+    if selection_rule.rule == "min":  # without those that are clearly behind
+        chosen = risks[best[0]], best[1]
+        gaps = [compare_risks(risks[k], at[k], *chosen) for k in order.tolist()]
+        close = [gap <= _BEHIND * stderr for gap, stderr in gaps]
+        order = np.concatenate([order[close], order[: _FEWEST]])
+        order = order[np.sort(np.unique(order, return_index=True)[1])]
     if selection_rule.rule == "one_se":  # also neighbours of the selection
         with np.errstate(divide="ignore", invalid="ignore"):  # for a penalty of zero
             scale = np.log(selection_rule.lams)
@@ -373,11 +384,12 @@ def _candidates(
 
 
 def _room(batch: Batch, risks: Sequence[Risk], options: RiskOptions) -> int:
-    """Return the number of steps that nested splits may take, about as many as the tuning."""
+    """Return the number of steps that nested splits may take, about half of those of tuning."""
     folds = n_folds(batch, options.rough_folds)
-    steps = (len(risks) * (1 + folds) + _CAREFUL) * (risks[0].path.n_iter + 1)
+    lengths = [risk.values.shape[0] for risk in risks]
+    steps = (1 + folds) * sum(lengths) + _CAREFUL * max(lengths)
     steps *= _FOR_FEW if batch.n_samples <= _FEW_ROWS else 1
-    return int(max(steps, timings.TENTHS_OF_A_SECOND // work_of_a_step(batch)))
+    return int(max(steps / 2, timings.HUNDREDTHS_OF_A_SECOND // work_of_a_step(batch)))
 
 
 def _iterate(risk: Risk, selection_rule: SelectionRule) -> int:
@@ -423,6 +435,9 @@ def bootstrap_selection(
     if selection_rule.iterate is not None:
         iterates = np.array([selection_rule.iterate])
         selection_rule = selection_rule._replace(iterate=0)
+    selection_rule = selection_rule._replace(
+        reach=np.searchsorted(iterates, [risk.values.shape[0] for risk in risks])
+    )
     losses, sizes, which = _unit_losses(risks, iterates)
     units, design = len(sizes), risks[0].path.design
     local = slice(None) if which is None else which
@@ -443,7 +458,8 @@ def bootstrap_selection(
     flat = losses.reshape(-1, losses.shape[-1])
     for start in range(0, _DRAWS, _TOGETHER):
         some = min(_TOGETHER, _DRAWS - start)
-        draws = rng.multinomial(units, np.full(units, 1 / units), size=some)
+        drawn = rng.integers(units, size=(some, units))
+        draws = np.stack([np.bincount(own, minlength=units) for own in drawn])
         drawn_local = draws[:, local]
         means_drawn = complete(flat @ drawn_local.T) / (draws @ sizes)
         for k, mean_losses in enumerate(means_drawn.T):
@@ -472,13 +488,15 @@ def _unit_losses(
     which, own = design.places(rows)
     losses = np.zeros((len(risks), len(iterates), len(own)))
     for k, risk in enumerate(risks):
-        for j, t in enumerate(iterates.tolist()):
+        for j, t in enumerate(iterates[iterates < risk.values.shape[0]].tolist()):
             predictions = risk.predictions.of(slice(t, t + 1))
             of_rows = observation_losses(risk.criterion, risk.path.response, predictions)
             losses[k, j] = to_numpy(of_rows)[0, own].astype(float)
     means = design.over_rows(losses.sum(axis=-1)) / len(rows)
-    values = np.stack([to_numpy(risk.values).astype(float)[iterates] for risk in risks])
-    losses += (values - means)[..., None]
+    for k, risk in enumerate(risks):
+        known = iterates[iterates < risk.values.shape[0]]
+        values = to_numpy(risk.values).astype(float)[known]
+        losses[k, : len(known)] += (values - means[k, : len(known)])[:, None]
     sizes = np.ones(len(rows))
     if first.groups is not None:
         codes = np.unique(first.groups[rows], return_inverse=True)[1]

@@ -29,13 +29,14 @@ from steinpath._support.arrays import (
     to_numpy,
 )
 from steinpath._support.printing import with_error
-from steinpath._support.validation import check_flag, check_instance, check_rng, shown
+from steinpath._support.validation import check_flag, check_instance, check_rng, is_own, shown
 from steinpath.design._base import Design
 from steinpath.design._transformed import InterceptDesign
 from steinpath.engine._batch import Batch, at_a_time
 from steinpath.engine._loop import Histories, beginning, iterates
 from steinpath.engine._path import Path
 from steinpath.problem._scoring import (
+    Criterion,
     PerObservation,
     TestLoss,
     about_level,
@@ -61,7 +62,8 @@ class LeftOutRuns(Iterator[Array]):
     Each run equals one on the kept rows alone, with the step sizes of the batch, reduced where they
     would not be stable on a part of its rows. ``count`` are the sample sizes in the scaling of loss
     and steps, all rows by default; ``design`` may be that of the batch in another precision.
-    Yields predictions (n, members * K) of all local rows, minus the level of y, from iteration 0.
+    Yields predictions (n, members * K) of all local rows, minus the level of y, from iteration 0,
+    in the precision of the design.
     """
 
     def __init__(
@@ -88,12 +90,12 @@ class LeftOutRuns(Iterator[Array]):
     def __next__(self) -> Array:
         _, fitted = next(self._steps)
         self._known += 1
-        data, response = self._data, self._batch.data.response
-        predictions = cast(fitted if data.offset is None else fitted + data.offset, response.dtype)
+        offset = self._data.offset
+        predictions = fitted if offset is None else fitted + offset
         if not self._nothing.any():
             return predictions
-        unmoved = like(np.tile(self._nothing, len(self._batch)), response) > 0
-        return namespace(response).where(unmoved, 0 * predictions, predictions)
+        unmoved = like(np.tile(self._nothing, len(self._batch)), predictions) > 0
+        return namespace(predictions).where(unmoved, 0 * predictions, predictions)
 
     def some(self, members: list[int]) -> LeftOutRuns:
         """Return the runs of some members, which continue where these ended."""
@@ -304,7 +306,7 @@ class FoldRuns:
             if losses is None and self._correction is None:
                 continue
             tested = check_finite(fitted) if self._with_losses else fitted
-            of_runs = observation_losses(self._criterion, y, tested.T)
+            of_runs = losses_of_runs(self._criterion, y, tested)
             if losses is not None:
                 losses[:, t, :] = xp.sum(counts * xp.reshape(of_runs, (L, K, n)), axis=1)
             if self._correction is not None:
@@ -321,6 +323,13 @@ class FoldRuns:
 def cross_validate(batch: Batch, *arguments: Any, **options: Any) -> list[HeldOut]:
     """Cross-validate whole paths; the arguments are those of `FoldRuns`."""
     return FoldRuns(batch, *arguments, **options).extended(batch)
+
+
+def losses_of_runs(criterion: PerObservation, y: Array, predictions: Array) -> Array:
+    """Return losses (runs, n) of predictions (n, runs), in their precision if that is lower."""
+    if isinstance(criterion, Criterion) and is_own(criterion):
+        return observation_losses(criterion, cast(y, predictions.dtype), predictions.T)
+    return observation_losses(criterion, y, cast(predictions, y.dtype).T)
 
 
 def _averaging(splits: Splits, y: Array) -> Callable[[Array], Array]:

@@ -63,7 +63,7 @@ SMALL = 2**16
 # Tangent columns of several paths that advance together on a CPU.
 _STREAM = 128
 # Maximum seconds of leave-one-out where the correction is a large extrapolation.
-_PATIENCE = 2.0
+_PATIENCE = 0.5
 #: Rows per column from which on paths hardly depend on a tenth of the rows.
 TALL = 10
 # Maximum number of groups that are left out one at a time.
@@ -458,7 +458,9 @@ def portions(batch: Batch, options: RiskOptions) -> list[list[int]]:
         room = at_a_time(batch, count * BLOCKS)
         if isinstance(batch, DeferredBatch):
             room = min(room, members_at_a_time(batch, batch.n_iter))
-        return split_members(batch, room, batch.threads(count))
+        # every few, so that portions remain about equal if the best are adjacent
+        portions = len(split_members(batch, room, batch.threads(count)))
+        return [list(range(k, len(batch), portions)) for k in range(portions)]
     return _streams(batch, options.n_probes)
 
 
@@ -535,16 +537,16 @@ def folds_pay(batch: Batch, options: RiskOptions) -> bool:
     return 1.5 * together < n_paths * corrected
 
 
-def leave_out_method(batch: Batch, options: RiskOptions) -> str | None:
+def leave_out_method(path: Path, options: RiskOptions) -> str | None:
     """Return the leave-out method that is better for selection than the correction, if any."""
-    n, p = batch.data.design.whole_shape
-    if n < 2 or not batch.maps.structured:
+    n, p = path.design.whole_shape
+    if n < 2 or not path.maps.structured:
         return None
     # with many rows the held-out ones hardly matter, and row norms that vary do no harm to folds
     if options.has_splits or n >= TALL * p:
         return "folds"
     # with fewer rows than columns, the correction is a large extrapolation
-    seconds = batch.n_iter * _seconds_without(n, p, n)
+    seconds = path.n_iter * _seconds_without(n, p, n)
     return "loo" if n < p and seconds < _PATIENCE else None
 
 

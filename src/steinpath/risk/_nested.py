@@ -18,6 +18,7 @@ folds uses the existing runs: those for :math:`k`, without the losses of :math:`
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -28,9 +29,9 @@ from steinpath._support.threads import in_threads
 from steinpath._support.validation import is_own
 from steinpath.design._base import Design
 from steinpath.engine._batch import Batch, at_a_time
-from steinpath.problem._scoring import PerObservation, observation_losses
+from steinpath.problem._scoring import PerObservation
 from steinpath.risk._held_out import Interactions
-from steinpath.risk._leave_out import BLOCKS, LeftOutRuns, shrunk_burman
+from steinpath.risk._leave_out import BLOCKS, LeftOutRuns, losses_of_runs, shrunk_burman
 from steinpath.risk._methods import split_members
 from steinpath.risk._splits import Splits
 
@@ -41,6 +42,7 @@ class SelectionRule(NamedTuple):
     lams: np.ndarray
     rule: str
     iterate: int | None  # if it is given
+    reach: np.ndarray | None = None  # (L,): number of iterations to select from; None for all
 
     def __call__(self, risks: np.ndarray, parts: np.ndarray) -> tuple[int, int]:
         """Return the indices of the selected penalty and iteration, given risks (L, T).
@@ -48,6 +50,9 @@ class SelectionRule(NamedTuple):
         Mean losses in J parts of the rows, (J, L, T), give the noise of their differences.
         """
         members = np.arange(len(risks))
+        if self.reach is not None:
+            beyond = np.arange(risks.shape[1]) >= self.reach[:, None]
+            risks = np.where(beyond, np.inf, risks)
         at = risks.argmin(axis=1) if self.iterate is None else np.full(len(risks), self.iterate)
         behind = risks[members, at] - risks[members, at].min()
         chosen = int(behind.argmin())
@@ -60,9 +65,12 @@ class SelectionRule(NamedTuple):
 
 def cells_of(splits: Splits) -> tuple[Splits, np.ndarray]:
     """Return the splits of cells, sets of rows that all splits treat alike, and each row's cell."""
+    K = splits.n_splits
+    if splits.complete and splits.fold is not None:
+        alike = Splits.of_folds(np.arange(K), K)
+        return alike, splits.fold
     both = np.concatenate([splits.train, splits.test], axis=1)
     kinds, cell = np.unique(both, axis=0, return_inverse=True)
-    K = splits.n_splits
     return Splits(kinds[:, :K] > 0, kinds[:, K:]), cell.reshape(-1)
 
 
@@ -148,14 +156,16 @@ class NestedSelection:
         # a user-defined criterion may not be thread-safe
         threads = batch.threads(R) if is_own(criterion) else 1
         portions = split_members(batch, at_a_time(batch, R * BLOCKS), threads)
-        indicator = like(np.arange(C)[:, None] == batch.data.design.local(cell), y)
+        own = batch.data.design.local(cell)
 
         def sums(members: list[int]) -> np.ndarray:
             runs = LeftOutRuns(batch.part(members), ~train, train.sum(axis=0), design)
-            steps = [
-                indicator @ observation_losses(criterion, y, fitted.T).T
-                for fitted in islice(runs, length)
-            ]
+            steps, indicator = [], None
+            for fitted in islice(runs, length):
+                losses = losses_of_runs(criterion, y, fitted)
+                if indicator is None:
+                    indicator = like(np.arange(C)[:, None] == own, losses)
+                steps.append(indicator @ losses.T)
             # a copy to the host synchronises with the device: copy all steps at once
             totals = to_numpy(namespace(y).stack(steps)).astype(float, copy=False)
             return totals.reshape(length, C, len(members), R)
@@ -201,8 +211,8 @@ class NestedSelection:
             risks = risks + shrunk_burman(tests.train, everywhere, risks)
         return self._rule(risks, parts)
 
-    def optimism(self, train: np.ndarray) -> float:
-        """Return Burman's correction at the selections, given training errors (L, T)."""
+    def optimism(self, train: Sequence[np.ndarray]) -> float:
+        """Return Burman's correction at the selections, given training errors of all paths."""
         if not self._splits.complete:
             return 0.0
         everyone, totals = np.ones(len(self._sizes)), np.zeros(3)
@@ -210,7 +220,8 @@ class NestedSelection:
             assert choice is not None
             share = self._splits.test[:, k].sum() / len(self._splits.test)
             sets = everyone, self._cells.test[:, k]
-            means = [train[choice], *(self._mean(k, cells)[choice] for cells in sets)]
+            member, t = choice
+            means = [train[member][t], *(self._mean(k, cells)[choice] for cells in sets)]
             totals += share * np.array(means)
         return float(shrunk_burman(*totals))
 

@@ -18,11 +18,19 @@ from steinpath.problem._scoring import TestLoss
 from steinpath.risk._estimate import estimate
 from steinpath.risk._methods import n_folds
 from steinpath.risk._options import RiskOptions
-from steinpath.risk._risk import Risk
+from steinpath.risk._risk import Risk, compare_risks
 from steinpath.risk._splits import check_cv
 
 # Initial number of iterations, growth factor, and maximum number of iterations.
-_FIRST, _GROWTH, _MOST = 100, 2, 1600
+_FIRST, _GROWTH, _MOST = 25, 2, 1600
+# The maximum is at least this for large problems.
+_LEAST = 50
+# Iterations beyond the selected one that are estimated, at least.
+_MARGIN = 8
+# Standard errors of the difference by which a path is behind that is not continued.
+_BEHIND = 2.0
+# Number of iterations from which on a doubling lowers the risk by this share of the last one's fall.
+_EARLY, _LATER = 100, 0.25
 # Further iterations or penalties are worthwhile if they lower the risk by this share.
 _WORTH = 5e-3
 # Or by this share of the risk at the start, below which rounding and noise dominate.
@@ -38,7 +46,7 @@ def growing_horizons(batch: Batch, options: RiskOptions | None = None) -> list[i
     """
     folds = n_folds(batch, (options or RiskOptions()).rough_folds)
     step = len(batch) * (1 + folds) * work_of_a_step(batch)
-    most = int(min(max(timings.HALF_A_MINUTE / step, _FIRST / 2), _MOST))
+    most = int(min(max(timings.HALF_A_MINUTE / step, _LEAST), _MOST))
     horizons = [min(_FIRST, most)]
     while horizons[-1] < most:
         horizons.append(min(_GROWTH * horizons[-1], most))
@@ -54,22 +62,54 @@ def work_of_a_step(batch: Batch) -> int:
 def may_still_improve(risks: Sequence[Risk], at: int | None = None) -> bool:
     """Whether more iterations are likely to lower the smallest risk of all paths noticeably.
 
-    Each doubling of the iterations is expected to lower the smallest risk of a path by a quarter of
-    what the last one did. Less than a tenth of the standard error would make no visible difference.
+    A doubling of the iterations is expected to lower the smallest risk of a path by as much as the
+    last one did; from 100 iterations on, by a quarter of that. Less than a tenth of the standard
+    error would make no visible difference.
     At a given iteration, the criterion is how much its risk still changes.
     """
-    curves = np.stack([to_numpy(risk.values).astype(float) for risk in risks])
-    half = (curves.shape[1] - 1) // 2
+    curves = _curves(risks)
     if at is not None:
         k = int(np.argmin(curves[:, at]))
         change = abs(float(curves[k, at] - curves[k, at // 2]))
         return change > worth(risks[k], at)
-    lowest = curves.min(axis=1)
-    fall = curves[:, : half + 1].min(axis=1) - curves[:, half + 1 :].min(axis=1)
+    lowest, fall = _lowest_and_fall(curves)
     k = int(lowest.argmin())
     t = int(curves[k].argmin())
     least = max(worth(risks[k], t), _SEEN * float(risks[k].stderr[t]))
-    return bool(np.any(lowest - fall / 4 < lowest[k] - least))
+    share = _LATER if curves.shape[1] > _EARLY else 1.0
+    return bool(np.any(lowest - fall * share < lowest[k] - least))
+
+
+def contenders(risks: Sequence[Risk]) -> list[int]:
+    """Return the paths that are not clearly behind the best one.
+
+    Each may fall as much again as in the last doubling of the iterations.
+    """
+    lowest, fall = _lowest_and_fall(_curves(risks))
+    k, kept = int(lowest.argmin()), list[int]()
+    for j, risk in enumerate(risks):
+        behind = float(lowest[j] - lowest[k] - max(fall[j], 0.0))
+        stderr = compare_risks(risk, risk.best_iter, risks[k], risks[k].best_iter)[1]
+        if behind <= _BEHIND * stderr:
+            kept.append(j)
+    return kept
+
+
+def _curves(risks: Sequence[Risk]) -> np.ndarray:
+    """Return risks of paths of the same length, of shape (paths, n_iter + 1)."""
+    return np.stack([to_numpy(risk.values).astype(float) for risk in risks])
+
+
+def _lowest_and_fall(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the smallest risk of each path, and by how much the last doubling lowered it."""
+    half = (curves.shape[1] - 1) // 2
+    fall = curves[:, : half + 1].min(axis=1) - curves[:, half + 1 :].min(axis=1)
+    return curves.min(axis=1), fall
+
+
+def far_enough(t: int, n_iter: int) -> int:
+    """Return the iteration, at most ``n_iter``, up to which a choice of t needs estimates."""
+    return min(max(2 * t, t + _MARGIN), n_iter)
 
 
 def worth(risk: Risk, t: int) -> float:

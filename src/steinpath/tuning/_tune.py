@@ -51,7 +51,12 @@ from steinpath.risk._methods import (
 )
 from steinpath.risk._options import RiskOptions
 from steinpath.risk._risk import Risk
-from steinpath.risk._stopping import growing_horizons, may_still_improve
+from steinpath.risk._stopping import (
+    contenders,
+    far_enough,
+    growing_horizons,
+    may_still_improve,
+)
 from steinpath.tuning._tuning import ChoiceContext, Tuning
 
 #: How a penalty is selected; see `tune`.
@@ -240,7 +245,8 @@ def _search(
     batch = batch if resume is None else resume(batch)
     watched = None if watch is None else watch(data, batch.n_iter)
     with one_thread_unless(math.prod(data.design.shape) * len(batch)):
-        return Search(batch, lams, *how).run(n_iter, watched)
+        # a warm start continues the runs of all penalties
+        return Search(batch, lams, *how).run(n_iter, watched, race=resume is None)
 
 
 def start_all(
@@ -273,10 +279,16 @@ class Search:
             self.options = self.options.but(audit=0)
         # the same probes, folds and audited rows for all: their Monte Carlo errors are then similar
         self._seed = int(check_rng(self.rng).integers(2**63))
-        self._runs: dict[tuple[int, ...], FoldRuns] = {}  # of the rough estimates, extended later
+        self._all = self.batch  # of all penalties; `batch` is of those that are still extended
+        self._members = list(range(len(self.batch)))
+        # of the rough estimates, extended later; members in portions that are run at a time
+        self._runs: dict[tuple[int, ...], FoldRuns] = {}
 
-    def run(self, n_iter: int | None, watch: Watch | None = None) -> Tuning:
-        """Run ``n_iter`` iterations, or until the risk no longer decreases, and select."""
+    def run(self, n_iter: int | None, watch: Watch | None = None, race: bool = True) -> Tuning:
+        """Run ``n_iter`` iterations, or until the risk no longer decreases, and select.
+
+        In a ``race``, penalties that fall behind are not extended.
+        """
         if self.iterate is not None:
             most = 10**9 if n_iter is None else n_iter
             check_count("iterate", self.iterate, low=-most - 1, high=most)
@@ -286,26 +298,43 @@ class Search:
             horizons, stop = growing_horizons(self.batch, self.options), "limit"
         else:
             horizons, stop = [n_iter], "n_iter"
-        known, risks = self.batch.n_iter, list[Risk]()  # from a warm start, and from the last round
+        known, risks = self.batch.n_iter, dict[int, Risk]()  # from a warm start; of all penalties
         for horizon in [length for length in horizons if length >= known] or [known]:
             before = self.batch
             self._extend(horizon, watch)
             rough, interrupted = self._rough_estimates()
-            if len(rough) < len(risks):  # earlier estimates of all are better than these of some
+            if len(rough) < len(self._members) and risks:
+                # earlier estimates of all are better than these of some
                 self.batch, stop = before, "interrupted"
                 break
-            risks = rough
-            self._tell("best estimated risk so far", risks)
+            risks |= rough
+            self._tell("best estimated risk so far", [risks[k] for k in sorted(risks)])
             if interrupted or self.batch.n_iter < horizon:
                 stop = "interrupted"
                 break
+            newest = list(rough.values())
             last = None if self.iterate is None else self.batch.n_iter  # which will be selected
-            beyond = min(float(risk.values[risk.best_iter]) for risk in risks) > self.limit
-            if n_iter is None and (beyond or not may_still_improve(risks, last)):
+            beyond = min(float(risk.values[risk.best_iter]) for risk in newest) > self.limit
+            if n_iter is None and (beyond or not may_still_improve(newest, last)):
                 stop = "risk"
                 break
+            if race and self.iterate is None and horizon < horizons[-1]:
+                self._keep(contenders(newest))
         self._runs = {}
-        return self._settle(risks, stop)
+        return self._settle(risks, stop, automatic=n_iter is None and len(self.lams) > 1)
+
+    def _keep(self, places: list[int]) -> None:
+        """Extend some of the penalties only from now on."""
+        if len(places) == len(self._members):
+            return
+        batch = self.batch.unmoved() if isinstance(self.batch, DeferredBatch) else self.batch
+        self.batch = batch.part(places)
+        self._members = [self._members[place] for place in places]
+        runs, self._runs = self._runs, {}
+        for members, earlier in runs.items():
+            kept = [place for place, k in enumerate(members) if k in self._members]
+            if kept:
+                self._runs[tuple(members[place] for place in kept)] = earlier.some(kept)
 
     def _extend(self, horizon: int, watch: Watch | None) -> None:
         if horizon == self.batch.n_iter:
@@ -313,7 +342,7 @@ class Search:
         batch = self.batch
         if isinstance(batch, DeferredBatch):  # iterations that were not kept are run again
             batch = batch.unmoved()
-        done = begin(f"running {len(self.lams)} penalties", horizon - batch.n_iter)
+        done = begin(f"running {len(batch)} penalties", horizon - batch.n_iter)
 
         def after(t: int, b: Array) -> bool:
             enough = watch is not None and watch(t, b)
@@ -335,12 +364,19 @@ class Search:
         value = with_error(float(risks[k].values[t]), float(risks[k].stderr[t]))
         tell(f"{what}: {value} (penalty {k + 1} of {len(risks)}, iteration {t})")
 
+    def _runs_of(self, members: list[int]) -> Batch:
+        """Return the runs of the penalties that have an estimate."""
+        batch = self.batch if len(self.batch) == len(self._all) else self._all
+        if len(members) == len(batch):
+            return batch
+        return (batch.unmoved() if isinstance(batch, DeferredBatch) else batch).part(members)
+
     @property
     def _automatic(self) -> bool:
         return self.options.method == "auto" and self.options.covariance is None
 
-    def _rough_estimates(self) -> tuple[list[Risk], bool]:
-        """Estimate all risks roughly, in portions; return whether it was interrupted, too."""
+    def _rough_estimates(self) -> tuple[dict[int, Risk], bool]:
+        """Estimate risks roughly, in portions; return whether it was interrupted, too."""
         batch, options = self.batch, self.options
         by_folds = options.has_splits
         if self._automatic and not by_folds:
@@ -352,57 +388,75 @@ class Search:
             near=None,
             rough=options.method != "folds",
         )
-        done, risks = begin("estimating their risks", len(batch)), list[Risk]()
-        groups, threads = portions(batch, options), 1
+        done, risks, threads = begin("estimating their risks", len(batch)), dict[int, Risk](), 1
         criterion = options.scoring_loss(batch.data.loss)
         if by_folds and (options.test_loss is None or is_own(criterion)):
             threads = batch.threads(n_folds(batch, options))
-        # runs of portions that have changed cannot be extended
-        keys = {tuple(members) for members in groups}
-        self._runs = {key: runs for key, runs in self._runs.items() if key in keys}
+        if isinstance(batch, DeferredBatch):
+            self._runs = {}
+        groups = list(self._runs) or [
+            tuple(self._members[place] for place in places) for places in portions(batch, options)
+        ]
         for first in range(0, len(groups), threads):
             some = groups[first : first + threads]
             parts = in_threads(partial(self._estimate_part, options), some, threads)
-            risks += [risk for part in parts for risk in part]
+            for members, part in zip(some, parts, strict=True):
+                risks |= zip(members, part, strict=True)
             if any(done() for part in parts for _ in part):
-                return risks, True
-        return risks, False
+                return dict(sorted(risks.items())), True
+        return dict(sorted(risks.items())), False
 
-    def _estimate_part(self, options: RiskOptions, members: list[int]) -> list[Risk]:
+    def _estimate_part(self, options: RiskOptions, members: tuple[int, ...]) -> list[Risk]:
         """Estimate the risks of some penalties."""
-        batch, runs = self.batch, None
-        part, rngs = batch.part(members), [np.random.default_rng(self._seed) for _ in members]
+        batch, runs, places = self.batch, None, [self._members.index(k) for k in members]
+        part, rngs = batch.part(places), [np.random.default_rng(self._seed) for _ in members]
         if options.method == "folds":
-            key = tuple(members)
-            runs = self._runs.get(key) or fold_runs(options.resolved(part, rngs)[0], part)
+            runs = self._runs.get(members) or fold_runs(options.resolved(part, rngs)[0], part)
             if not isinstance(batch, DeferredBatch):
-                self._runs[key] = runs
+                self._runs[members] = runs
         risks = estimate_together(part, options, rngs, runs)
         if isinstance(batch, DeferredBatch):  # so that nothing keeps the states in memory
-            pairs = zip(members, risks, strict=True)
-            risks = [risk.with_path(batch.keep(k, risk.path)) for k, risk in pairs]
+            pairs = zip(places, risks, strict=True)
+            risks = [risk.with_path(batch.keep(place, risk.path)) for place, risk in pairs]
         return risks
 
-    def _settle(self, risks: list[Risk], stop: str) -> Tuning:
-        """Estimate accurately the risks of the penalties that would be selected, and select."""
-        batch, method, audit = self.batch, self.options.method, self.options.audit
-        iterate, last = self.iterate, batch.n_iter
+    def _settle(self, rough: dict[int, Risk], stop: str, automatic: bool) -> Tuning:
+        """Estimate accurately the risks of the penalties that would be selected, and select.
+
+        If the number of iterations was ``automatic``, only as far as the choice of one needs.
+        """
+        members = sorted(rough)  # fewer than all if they were interrupted
+        risks = [rough[k] for k in members]
+        method, audit = self.options.method, self.options.audit
+        iterate, last, paths = self.iterate, self.batch.n_iter, [risk.path for risk in risks]
         if iterate is not None:
             if stop == "interrupted":  # before that iteration was reached
                 iterate = min(iterate, last)
             iterate = check_count("iterate", iterate, low=-last - 1, high=last) % (last + 1)
         options = self.options.but(near=iterate)
-        leave_out = leave_out_method(batch, options) if audit and self._automatic else None
+        careful = bool(audit) and self._automatic
 
         def closely(k: int, rough: bool) -> Risk:
-            if leave_out is not None:  # then there is nothing to audit
-                alone = options.but(method=leave_out, row_scale=None, audit=0)
-                return estimate(batch[k], alone, self._seed)
-            return estimate(batch[k], options.but(rough=rough), self._seed, risks[k], rough)
+            """Estimate the risk of a path accurately."""
+            known, path, own = risks[k], paths[k], options.but(rough=rough)
+            t, length = iterates[k], 0
+            while not length or 4 * t > 3 * length:
+                length = far_enough(t, path.n_iter) if automatic else path.n_iter
+                start = path.until(length)
+                if careful and (leave_out := leave_out_method(start, options)):
+                    # then there is nothing to audit
+                    own = options.but(method=leave_out, row_scale=None, audit=0)
+                elif known.method != "folds":  # its corrections are known for all iterates
+                    return estimate(known.path, own, self._seed, known, rough)
+                risk = estimate(start, own, self._seed)
+                t = risk.best_iter if iterate is None else t
+                if length == path.n_iter:
+                    break
+            return risk
 
         # an audit and more probes expose an estimate that is too small by chance
         efforts = [True, False] if audit or risks[0].method == "folds" else [False]
-        lams = self.lams[: len(risks)]
+        lams = self.lams[members]
         final = method == "folds" and not audit  # or leave-one-out: nothing is more accurate
         left = [[] if final or risk.method == "loo" else efforts[:] for risk in risks]
         done, enough = begin("auditing the best", 0), False
@@ -417,8 +471,9 @@ class Search:
                 if not enough:
                     _raise_others(risks, iterates, settled, lowest)
                 self._tell("selected, estimated risk", risks, best)
-                context = ChoiceContext(batch, self.options, self._seed, iterate)
-                return Tuning(lams, tuple(risks), settled, self.rule, best, stop, context)
+                context = ChoiceContext(self._runs_of(members), self.options, self._seed, iterate)
+                path = paths[chosen]
+                return Tuning(lams, tuple(risks), settled, self.rule, best, stop, path, context)
             k = unsettled[0]
             rough = left[k].pop(0)
             # the Monte Carlo error may be within the default tolerance already

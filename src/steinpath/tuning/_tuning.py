@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -53,7 +54,8 @@ class Tuning(Tabular):
     lams : ndarray of shape (L,)
         The regularisation strengths.
     risk : Array of shape (L, n_iter + 1)
-        Estimated risk of each iterate of each path.
+        Estimated risk of each iterate of each path; NaN where it was not estimated, because the
+        path was clearly worse than others or the iterate is far beyond the best one.
     stderr, train : Array of shape (L, n_iter + 1)
         Standard errors of `risk`, and training errors.
     best : tuple of int
@@ -98,6 +100,7 @@ class Tuning(Tabular):
     rule: str
     best: tuple[int, int]
     stop: str
+    path: Path = field(repr=False)
     #: Data for the risk adjusted for selection.
     context: ChoiceContext = field(repr=False)
     #: Library of the data frame that X came as, if it did.
@@ -127,11 +130,6 @@ class Tuning(Tabular):
     def best_iter(self) -> int:
         """The selected iteration."""
         return self.best[1]
-
-    @property
-    def path(self) -> Path:
-        """The path of the selected ``lam``."""
-        return self._selected.path
 
     @property
     def _selected(self) -> Risk:
@@ -279,7 +277,13 @@ class Tuning(Tabular):
                     f"{name} must be a pair (index of lam, iteration), got {pair!r:.60}"
                 )
             k = check_count(f"{name}[0]", pair[0], low=0, high=len(self.lams) - 1)
-            places += [self.risks[k], pair[1]]
+            t = check_count(f"{name}[1]", pair[1], low=0, high=self.path.n_iter)
+            if t >= (known := self.risks[k].values.shape[0]):
+                raise ValueError(
+                    f"{name}: the risk of lam {k} was estimated up to iteration {known - 1} only, "
+                    f"got {t}; give n_iter to `tune` to estimate all iterations"
+                )
+            places += [self.risks[k], t]
         return compare_risks(*places)
 
     def end_of_grid(self) -> str | None:
@@ -390,7 +394,11 @@ class Tuning(Tabular):
 
     def _stack(self, name: str) -> Array:
         arrays = [getattr(risk, name) for risk in self.risks]
-        return namespace(*arrays).stack(arrays)
+        xp, length = namespace(*arrays), self.path.n_iter + 1
+        missing = xp.full_like(arrays[0][:1], math.nan)
+        return xp.stack(
+            [xp.concat([row, *[missing] * (length - row.shape[0])]) for row in arrays]
+        )
 
 
 def _adjust_for_selection(tuning: Tuning) -> ChosenRisk:

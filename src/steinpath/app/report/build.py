@@ -234,7 +234,10 @@ def build_charts(fitted: Fitted) -> SimpleNamespace:
     order = np.argsort(-tuning.lams, kind="stable")
     surfaces = (tuning.risk, tuning.stderr, tuning.train)
     risk, stderr, train = (to_numpy(surface)[order][:, shown].tolist() for surface in surfaces)
-    nonzeros = [np.count_nonzero(to_numpy(risk.path.coef), axis=1) for risk in tuning.risks]
+    nonzeros = np.full(tuning.risk.shape, math.nan)  # beyond the estimated iterates
+    for own, one in zip(nonzeros, tuning.risks, strict=True):
+        counts = np.count_nonzero(to_numpy(one.path.coef), axis=1)
+        own[: len(counts)] = counts
     path = to_numpy(tuning.path.coef)
     sizes = largest_sizes(path)
     largest = [j for j in np.argsort(-sizes, kind="stable")[:_MOST_CURVES].tolist() if sizes[j]]
@@ -247,7 +250,7 @@ def build_charts(fitted: Fitted) -> SimpleNamespace:
         risk=risk,
         stderr=stderr,
         train=train,
-        nonzeros=[nonzeros[j][shown].tolist() for j in order],
+        nonzeros=nonzeros[order][:, shown].tolist(),
         # indices of the selected alpha and iteration
         chosen=(int(np.flatnonzero(order == k)[0]), shown.index(best)),
         # the largest on the path of the selected alpha, per standard deviation of the feature

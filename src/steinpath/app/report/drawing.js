@@ -29,7 +29,7 @@ function plusMinus(value, stderr) {
   return `${figure(value, stderr)} ± ${figure(stderr, stderr, value)}`;
 }
 
-const count = (value) => grouped(String(value));
+const count = (value) => (known(value) ? grouped(String(value)) : "–");
 
 function short(value) {
   const size = Math.abs(value);
