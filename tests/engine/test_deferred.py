@@ -123,7 +123,7 @@ def test_an_interruption_does_not_undo_a_whole_look(monkeypatch):
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, 150)
     X, y = x[:, None] ** np.arange(1, 9), np.sin(5 * x) + 0.05 * rng.standard_t(3, 150)
-    monkeypatch.setattr(_batch, "KEPT", 2 * 101 * 160 * 8 * 3)
+    monkeypatch.setattr(_batch, "KEPT", 2 * 26 * 160 * 8 * 3)
     asked = []
 
     def listens(what, steps):
@@ -137,4 +137,4 @@ def test_an_interruption_does_not_undo_a_whole_look(monkeypatch):
         listener.reset(token)
     assert asked.count("estimating their risks") == 2
     assert (len(tuning.lams), tuning.stop) == (8, "interrupted")
-    assert tuning.path.n_iter == 100
+    assert tuning.path.n_iter == 25

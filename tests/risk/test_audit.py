@@ -627,8 +627,6 @@ def test_single_precision_data():
 def test_leave_one_out_is_not_run_twice(monkeypatch):
     path, runs, real = ridge_path(), [], baselines.LeftOutRuns
     expected = estimate(path, "loo").values
-    monkeypatch.setattr(
-        baselines, "LeftOutRuns", lambda *a, **k: runs.append(1) or real(*a, **k)
-    )
+    monkeypatch.setattr(baselines, "LeftOutRuns", lambda *a, **k: runs.append(1) or real(*a, **k))
     np.testing.assert_array_equal(estimate(path, "loo", audit=14).values, expected)
     assert len(runs) == 1

@@ -47,6 +47,23 @@ def like(values: Any, reference: Array) -> Array:
     )
 
 
+def constant(values: np.ndarray, reference: Array) -> Array:
+    """Do as `like`, with a single copy to a device: a CUDA graph cannot record one."""
+    if not on_cuda(reference):
+        return like(values, reference)
+    values = np.ascontiguousarray(values)
+    place = reference.dtype, array_api_compat.device(reference)
+    return _on_device(values.tobytes(), values.dtype.str, values.shape, *place)
+
+
+@functools.lru_cache(maxsize=64)
+def _on_device(data: bytes, kind: str, shape: tuple[int, ...], dtype: Any, device: Any) -> Array:
+    import torch
+
+    values = np.frombuffer(data, kind).reshape(shape).copy()
+    return torch.asarray(values, dtype=dtype, device=device)
+
+
 def in_own_precision(values: Any, example: Array) -> Array:
     """Return an array with the dtype of row values: that of X, or double unless given in single."""
     xp = namespace(example)

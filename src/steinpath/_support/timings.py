@@ -33,5 +33,5 @@ SPARSE_TANGENTS = 0.3
 
 #: Entries of X that an entry of an iterate counts for, in the work of a step.
 STATE_WORK = 200
-#: Work, in multiplications with entries of X: half a minute, and a few hundredths of a second.
-HALF_A_MINUTE, HUNDREDTHS_OF_A_SECOND = 2e11, 2e8
+#: Work, in multiplications with entries of X: half a minute, and a tenth of a second.
+HALF_A_MINUTE, TENTH_OF_A_SECOND = 2e11, 1e9

@@ -92,11 +92,11 @@ class Maps(ABC):
         return None
 
     @abstractmethod
-    def dual(self, t: int, u: History, v: History) -> Array:
+    def dual(self, t: Any, u: History, v: History) -> Array:
         """Return ``u^t`` given ``u^0 … u^{t-1}`` and ``v^0 … v^{t-1}``."""
 
     @abstractmethod
-    def primal(self, t: int, b: History, eta: History) -> Array:
+    def primal(self, t: Any, b: History, eta: History) -> Array:
         """Return ``b^t`` given ``b^0 … b^{t-1}`` and ``eta^0 … eta^t``."""
 
     @abstractmethod
@@ -192,10 +192,10 @@ class ProximalMaps(Maps):
     def numbers(self, t: int) -> tuple[float, ...] | None:
         return self.algorithm.numbers(t)
 
-    def dual(self, t: int, u: History, v: History) -> Array:
+    def dual(self, t: Any, u: History, v: History) -> Array:
         return self._checked("dual", self.algorithm.dual(self.dual_map, t, u, v), u)
 
-    def primal(self, t: int, b: History, eta: History) -> Array:
+    def primal(self, t: Any, b: History, eta: History) -> Array:
         return self._checked("primal", self.algorithm.primal(self.primal_map, t, b, eta), b)
 
     def _checked(self, name: str, value: Array, history: History) -> Array:
@@ -217,19 +217,53 @@ class ProximalMaps(Maps):
     def primal_tangent(self, t: int, b: History, eta: History) -> Tangent:
         return self._tangent(self.algorithm.primal, self.primal_map, t, b, eta)
 
+    def dual_point(self, t: int, u: History, v: History, value: Array) -> Array:
+        """Return the point at which `dual` calls its map, given its value; states advance."""
+        return self._point(self.algorithm.dual, self.dual_map, t, u, v, value)
+
+    def primal_point(self, t: int, b: History, eta: History, value: Array) -> Array:
+        """Return the point at which `primal` calls its map, given its value; states advance."""
+        return self._point(self.algorithm.primal, self.primal_map, t, b, eta, value)
+
+    def tangents_at(self, dual: Array, primal: Array) -> tuple[Tangent, Tangent]:
+        """Return the derivatives of `dual` and `primal` where they call their maps at points."""
+        return (
+            self._at(self.algorithm.dual, self.dual_map, 0, dual),
+            self._at(self.algorithm.primal, self.primal_map, 0, primal),
+        )
+
     def _tangent(
         self, update: Update, prox: DualMap | PrimalMap, t: int, first: History, second: History
     ) -> Tangent:
         """Differentiate an update, by the Jacobian at the point where it calls the map."""
-        jacobians = []
+        return self._at(update, prox, t, self._point(update, prox, t, first, second))
+
+    def _point(
+        self,
+        update: Update,
+        prox: DualMap | PrimalMap,
+        t: int,
+        first: History,
+        second: History,
+        value: Array | None = None,
+    ) -> Array:
+        points = []
+        # own updates that carry a state, which depends on the value of the map, return that value
+        known = value is not None and is_own(self.algorithm)
 
         def record(point: Array) -> Array:
-            jacobians.append(prox.jacobian(point))
-            return prox(point) if self.carries else point  # the carried state depends on it
+            points.append(point)
+            if not self.carries:
+                return point
+            return value if known else prox(point)
 
         update(record, t, first, second)
-        (jacobian,) = jacobians
-        return ProximalTangent(update, jacobian, t, self._vanish[update.__name__], self.carries)
+        (point,) = points
+        return point
+
+    def _at(self, update: Update, prox: DualMap | PrimalMap, t: int, point: Array) -> Tangent:
+        vanishes = self._vanish[update.__name__]
+        return ProximalTangent(update, prox.jacobian(point), t, vanishes, self.carries)
 
     @cached_property
     def _vanish(self) -> dict[str, bool]:

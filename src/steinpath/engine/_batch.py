@@ -35,7 +35,7 @@ from steinpath.engine._path import STATES, Path
 from steinpath.problem._penalties import Penalty
 
 # Size of the dual iterates of all members from which on parts of the members run in threads.
-_WIDE = 2**17
+_WIDE = 2**19
 
 
 class States(NamedTuple):

@@ -47,7 +47,8 @@ class Recording:
     """CUDA graph of one iteration, recorded when it is first needed."""
 
     def __init__(self, maps: Maps) -> None:
-        self._maps, self._graph = maps, None
+        self._maps = maps
+        self._graph: Any = None
         self._step: Step | None = None
         # numbers of iterations on the device, in blocks
         self._numbers: dict[int, Array] = {}
@@ -80,7 +81,7 @@ class Recording:
                     self._load(past)
                     loaded = True
                 self._inputs.fill(now)
-                self._graph.replay()  # type: ignore[attr-defined]
+                self._graph.replay()
                 yield self._newest
         finally:
             if loaded:

@@ -188,7 +188,7 @@ def beginning(data: RunData, members: int) -> Histories:
 
 def iterates(
     maps: Maps, data: RunData, past: Histories, known: int = 0
-) -> Iterator[tuple[Array, Array]]:
+) -> Generator[tuple[Array, Array]]:
     """Yield ``b^t`` and ``X b^t`` (size, members), valid until the next ones.
 
     Runs begin with iteration 0, or continue after the ``known`` iterations. The histories ``past``

@@ -30,7 +30,7 @@ from steinpath._support.arrays import (
     take,
     to_numpy,
 )
-from steinpath.algorithms._base import History, Moment, Tangent
+from steinpath.algorithms._base import History, Moment, ProximalMaps, Tangent
 from steinpath.design._base import Design
 from steinpath.engine._batch import Batch
 from steinpath.engine._graphs import recording_of
@@ -111,12 +111,34 @@ class Linearization:
         return [self._known[t] for t in range(first, last)]
 
     def _differentiate(self, first: int, last: int) -> list[tuple[Tangent, Tangent]]:
-        maps, carried = self.batch.maps, [None, None]
+        maps = self.batch.maps
+        if isinstance(maps, ProximalMaps) and maps.carries:
+            return [*self._columns(maps.tangents_at(*self._points(maps)), first, last)]
         start = max(first, 2)  # the first iteration has a shorter history
-        if not maps.structured or maps.carries:
+        if not maps.structured:
             start = last
-        alone = [self._at(t, carried) for t in range(first, min(start, last))]
+        alone = [self._at(t) for t in range(first, min(start, last))]
         return alone if start >= last else [*alone, *self._at_once(start, last)]
+
+    def _points(self, maps: ProximalMaps) -> tuple[Array, Array]:
+        """Return the points at which each iteration calls its maps, as blocks of columns.
+
+        Carried states require a pass through all iterations.
+        """
+        batch, xp, last = self.batch, namespace(self.batch.data.y), self.n_iter + 1
+        u, b, eta = (
+            [batch.block(name, slice(s, s + 1)) for s in range(last)] for name in ("u", "b", "eta")
+        )
+        residuals = batch.residual(slice(0, last))
+        v = [residuals[:, :, s : s + 1] for s in range(last)]
+        of_u, of_b, points = History(), History(), []
+        for t in range(1, last):
+            of_u[:], of_b[:] = u[max(0, t - 2) : t], b[max(0, t - 2) : t]
+            of_v, of_eta = History(v[max(0, t - 2) : t]), History(eta[t - 1 : t + 1])
+            dual = maps.dual_point(t, of_u, of_v, u[t])
+            points.append((dual, maps.primal_point(t, of_b, of_eta, b[t])))
+        duals, primals = zip(*points, strict=True)
+        return xp.concat(duals, axis=2), xp.concat(primals, axis=2)
 
     def _at_once(self, first: int, last: int) -> Iterator[tuple[Tangent, Tangent]]:
         """Differentiate maps at several iterations at once, as columns of a block."""
@@ -127,23 +149,26 @@ class Linearization:
         eta.append(batch.block("eta", slice(first, last)))
         times = like(np.arange(first, last), batch.data.response)
         both = batch.maps.dual_tangent(times, u, v), batch.maps.primal_tangent(times, b, eta)
+        return self._columns(both, first, last)
+
+    def _columns(
+        self, both: Sequence[Tangent], first: int, last: int
+    ) -> Iterator[tuple[Tangent, Tangent]]:
+        """Return derivatives at each iteration, given those at all as columns of a block."""
         iterations, dtype = range(first, last), self.design.example.dtype
         return zip(*(map_.part(None, dtype).columns(iterations) for map_ in both), strict=True)
 
-    def _at(self, t: int, carried: list[Any]) -> tuple[Tangent, Tangent]:
-        """Differentiate at one iteration, reading and updating the carried states."""
+    def _at(self, t: int) -> tuple[Tangent, Tangent]:
+        """Differentiate at one iteration."""
         batch, low = self.batch, 0 if self.memory is None else max(0, t - self.memory)
         past = [slice(s, s + 1) for s in range(low, t)]
         u, b, eta = (History(batch.block(name, s) for s in past) for name in ("u", "b", "eta"))
-        u.carried, b.carried = carried
         if self.memory is None and self._residuals is None:
             self._residuals = [batch.residual(slice(s, s + 1)) for s in range(self.n_iter)]
         v = History(map(batch.residual, past) if self._residuals is None else self._residuals[:t])
         dual = batch.maps.dual_tangent(t, u, v)
         eta.append(batch.block("eta", slice(t, t + 1)))
-        primal = batch.maps.primal_tangent(t, b, eta)
-        carried[:] = u.carried, b.carried
-        return dual, primal
+        return dual, batch.maps.primal_tangent(t, b, eta)
 
     def _window(
         self, first: int, dual: list[Tangent], primal: list[Tangent], recent: list[Tangent]

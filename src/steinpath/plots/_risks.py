@@ -285,8 +285,8 @@ class RiskPathDisplay:
                 k, best = self.best
                 known = np.isfinite(self.risk_path[k])
                 every = self.risk_path, self.risk_stderr, self.train_path
-                curves = [values[k][known] for values in every]
-                _draw_path(axes, *curves, best)
+                risk, stderr, train = (values[k][known] for values in every)
+                _draw_path(axes, risk, stderr, train, best)
                 axes.set(ylabel="scoring loss", title=f"α = {number(self.alphas[k], 3)}")
                 place_legend(axes)
         self.ax_, self.figure_ = axes, figure_of(axes)

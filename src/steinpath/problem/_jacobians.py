@@ -20,7 +20,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from steinpath._support.arrays import Array, along_rows, cast, like, namespace, take
+from steinpath._support.arrays import Array, along_rows, cast, constant, namespace, take
 from steinpath.problem._rows import Rows
 
 
@@ -148,7 +148,7 @@ class Groups:
         xp = namespace(block)
         rows = take(block, self._members.ravel())
         rows = xp.reshape(rows, (*self._members.shape, *block.shape[1:]))
-        inside = like(self._inside, block)
+        inside = constant(self._inside, block)
         return xp.sum(rows * xp.reshape(inside, inside.shape + (1,) * (block.ndim - 1)), axis=1)
 
     def spread(self, values: Array) -> Array:

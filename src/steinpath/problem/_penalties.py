@@ -27,6 +27,7 @@ from steinpath._support.arrays import (
     along_members,
     along_rows,
     clip,
+    constant,
     like,
     namespace,
     to_numpy,
@@ -326,7 +327,7 @@ class SeparablePenalty(Penalty):
 
     def _lam(self, b: Array) -> Array:
         lam = _of_members(self.lam, b)
-        return lam if self.weights is None else along_rows(like(self.weights, b), b) * lam
+        return lam if self.weights is None else along_rows(constant(self.weights, b), b) * lam
 
     def _weights(self, p: int) -> np.ndarray:
         return np.ones(p) if self.weights is None else self.weights
@@ -613,7 +614,7 @@ class GroupLasso(Penalty):
         return f"GroupLasso(lam={lam}, groups={len(self._groups.names)})"
 
     def _lam(self, norms: Array) -> Array:
-        return along_rows(like(self.weights, norms), norms) * _of_members(self.lam, norms)
+        return along_rows(constant(self.weights, norms), norms) * _of_members(self.lam, norms)
 
     def _norms(self, b: Array) -> Array:
         xp = namespace(b)
@@ -808,7 +809,7 @@ def _store_lam(penalty: Any) -> None:
 
 def _of_members(lam: Any, block: Array) -> Array:
     """Return ``lam`` shaped to multiply a block: a number, or one per member."""
-    return like(lam, block)[:, None] if isinstance(lam, np.ndarray) else lam
+    return constant(lam, block)[:, None] if isinstance(lam, np.ndarray) else lam
 
 
 def _nonnegative(name: str, values: Any) -> np.ndarray:

@@ -46,7 +46,7 @@ _BEHIND = 2.0
 _FEW_ROWS, _FOR_FEW, _CAREFUL = 300, 3, 40
 # With this many rows, in total and per column, the losses are so weakly dependent that the
 # bootstrap is accurate enough.
-_MANY_ROWS = 5000
+_MANY_ROWS = ((5000, TALL), (2000, 50))
 # Minimum size of a training set, relative to the largest, for a split to be tested.
 _FEWEST_TRAINED = 0.5
 # Differences up to this share of the sampling error, times the number of accurate estimates so far,
@@ -194,9 +194,11 @@ def risk_after_choice(
     last = max(_iterate(risks[k], selection_rule) for k in order)
     reach = np.array([risk.values.shape[0] for risk in risks])  # iterates with an estimate
     length = min(2 * last + 1, int(reach.max()))
-    room = _room(batch, risks, options) // length
+    room = _room(batch, risks, options, length)
     splits, members, runs = _plan(batch, options, order, min(_FEWEST, len(risks)), room, rng)
-    selection_rule = selection_rule._replace(lams=selection_rule.lams[members], reach=reach[members])
+    selection_rule = selection_rule._replace(
+        lams=selection_rule.lams[members], reach=reach[members]
+    )
     unadjusted = risks[best[0]]
     value, stderr = float(unadjusted.values[best[1]]), float(unadjusted.stderr[best[1]])
     start = batch.unmoved()
@@ -205,7 +207,13 @@ def risk_after_choice(
     if runs is not None and nested and not fixed:
         method, part = "nested", start.part(members.tolist())
         inner = NestedSelection(
-            part, unadjusted.criterion, splits, runs, selection_rule, length, _rounded(start, unadjusted.path)
+            part,
+            unadjusted.criterion,
+            splits,
+            runs,
+            selection_rule,
+            length,
+            _rounded(start, unadjusted.path),
         )
         train = [to_numpy(risks[k].train) for k in members]
         optimism, interactions = inner.optimism(train), inner.changes()
@@ -347,7 +355,8 @@ def _plan(
         count = min(count, options.units(n))
         splits = make_splits(batch, options.cv, options.groups, count, rng)
         runs = None
-        nestable = splits.n_splits <= MOST_SPLITS and not (n > _MANY_ROWS and n >= TALL * p)
+        many = any(n > rows and n >= per_column * p for rows, per_column in _MANY_ROWS)
+        nestable = splits.n_splits <= MOST_SPLITS and not many
         if nestable and len(cells_of(splits)[0].train) <= _MOST_CELLS:
             runs = InnerRuns.of(splits)
         affordable = 0 if runs is None or not runs.of_pair else room // runs.train.shape[1]
@@ -371,7 +380,7 @@ def _candidates(
         chosen = risks[best[0]], best[1]
         gaps = [compare_risks(risks[k], at[k], *chosen) for k in order.tolist()]
         close = [gap <= _BEHIND * stderr for gap, stderr in gaps]
-        order = np.concatenate([order[close], order[: _FEWEST]])
+        order = np.concatenate([order[close], order[:_FEWEST]])
         order = order[np.sort(np.unique(order, return_index=True)[1])]
     if selection_rule.rule == "one_se":  # also neighbours of the selection
         with np.errstate(divide="ignore", invalid="ignore"):  # for a penalty of zero
@@ -383,13 +392,18 @@ def _candidates(
     return order[: _MOST if n > _FEW_ROWS else _MOST_OF_FEW]
 
 
-def _room(batch: Batch, risks: Sequence[Risk], options: RiskOptions) -> int:
-    """Return the number of steps that nested splits may take, about half of those of tuning."""
+def _room(batch: Batch, risks: Sequence[Risk], options: RiskOptions, length: int) -> int:
+    """Return the number of runs that nested splits may take, for half of the steps of tuning.
+
+    The fewest penalties have ten folds, however, if that takes a tenth of a second.
+    """
     folds = n_folds(batch, options.rough_folds)
     lengths = [risk.values.shape[0] for risk in risks]
-    steps = (1 + folds) * sum(lengths) + _CAREFUL * max(lengths)
+    steps = ((1 + folds) * sum(lengths) + _CAREFUL * max(lengths)) / 2
     steps *= _FOR_FEW if batch.n_samples <= _FEW_ROWS else 1
-    return int(max(steps / 2, timings.HUNDREDTHS_OF_A_SECOND // work_of_a_step(batch)))
+    fewest = _FEWEST * _FOLDS[0] * (_FOLDS[0] + 1) / 2
+    quick = timings.TENTH_OF_A_SECOND / work_of_a_step(batch)
+    return int(max(steps / length, min(quick / length, fewest)))
 
 
 def _iterate(risk: Risk, selection_rule: SelectionRule) -> int:

@@ -97,10 +97,10 @@ class LeftOutRuns(Iterator[Array]):
         unmoved = like(np.tile(self._nothing, len(self._batch)), predictions) > 0
         return namespace(predictions).where(unmoved, 0 * predictions, predictions)
 
-    def some(self, members: list[int]) -> LeftOutRuns:
+    def some(self, members: Sequence[int]) -> LeftOutRuns:
         """Return the runs of some members, which continue where these ended."""
         self._steps.close()
-        width = len(self._nothing)
+        width = self._rows[0].shape[1]
         columns = (width * np.array(members)[:, None] + np.arange(width)).ravel()
         past = self._past.some(columns)
         return LeftOutRuns(self._batch.part(members), *self._rows, past, self._known)
@@ -281,12 +281,16 @@ class FoldRuns:
             for k in range(len(batch))
         ]
 
-    def some(self, members: list[int]) -> FoldRuns:
+    def some(self, members: Sequence[int]) -> FoldRuns:
         """Return the runs of some paths, which continue where these ended."""
         part, known = copy(self), self._known
         part._runs, part.train = self._runs.some(members), None
         if known is not None:
-            part._known = tuple(None if x is None else take(x, members) for x in known)
+            kept = np.asarray(members)
+            predictions, losses, *means = known
+            losses = None if losses is None else take(losses, kept)
+            everywhere, held_out = (take(values, kept) for values in means)
+            part._known = take(predictions, kept), losses, everywhere, held_out
         return part
 
     def _next(self, batch: Batch, steps: int) -> tuple[Any, ...]:

@@ -57,7 +57,7 @@ _MOST_PROBES = 16
 _HUTCHINSON, _FOLDS = 5, 10
 # Number of folds of a rough estimate, by the minimum number of rows per column: the more rows there
 # are, the less a path depends on those held out, and Burman's correction removes most of the bias.
-_ROUGH_FOLDS = ((100, 2), (20, 3), (5, 5), (0, 10))
+_ROUGH_FOLDS = ((50, 2), (20, 3), (5, 5), (0, 10))
 #: Size of X up to which rough estimates are also in double precision, which takes no longer.
 SMALL = 2**16
 # Tangent columns of several paths that advance together on a CPU.

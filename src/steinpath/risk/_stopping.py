@@ -29,7 +29,7 @@ _LEAST = 50
 _MARGIN = 8
 # Standard errors of the difference by which a path is behind that is not continued.
 _BEHIND = 2.0
-# Number of iterations from which on a doubling lowers the risk by this share of the last one's fall.
+# From this number of iterations on, a doubling lowers the risk by this share of the last fall.
 _EARLY, _LATER = 100, 0.25
 # Further iterations or penalties are worthwhile if they lower the risk by this share.
 _WORTH = 5e-3

@@ -420,13 +420,13 @@ class Search:
             risks = [risk.with_path(batch.keep(place, risk.path)) for place, risk in pairs]
         return risks
 
-    def _settle(self, rough: dict[int, Risk], stop: str, automatic: bool) -> Tuning:
+    def _settle(self, found: dict[int, Risk], stop: str, automatic: bool) -> Tuning:
         """Estimate accurately the risks of the penalties that would be selected, and select.
 
         If the number of iterations was ``automatic``, only as far as the choice of one needs.
         """
-        members = sorted(rough)  # fewer than all if they were interrupted
-        risks = [rough[k] for k in members]
+        members = sorted(found)  # fewer than all if they were interrupted
+        risks = [found[k] for k in members]
         method, audit = self.options.method, self.options.audit
         iterate, last, paths = self.iterate, self.batch.n_iter, [risk.path for risk in risks]
         if iterate is not None:

@@ -396,9 +396,7 @@ class Tuning(Tabular):
         arrays = [getattr(risk, name) for risk in self.risks]
         xp, length = namespace(*arrays), self.path.n_iter + 1
         missing = xp.full_like(arrays[0][:1], math.nan)
-        return xp.stack(
-            [xp.concat([row, *[missing] * (length - row.shape[0])]) for row in arrays]
-        )
+        return xp.stack([xp.concat([row, *[missing] * (length - row.shape[0])]) for row in arrays])
 
 
 def _adjust_for_selection(tuning: Tuning) -> ChosenRisk:
