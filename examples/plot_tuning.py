@@ -24,17 +24,18 @@ ax = tuning.plot()
 # How good is the selected model? A small penalty with few iterations and a larger penalty with more
 # iterations reach nearly the same risk.
 
-paths = [risk.path for risk in tuning.risks]
-truth = np.array([model.risk(path.coef, "absolute", path.intercept) for path in paths])
-print(f"true risk of the selected model: {truth[tuning.best]:.3f}")
-print(f"smallest true risk of {truth.size} models: {truth.min():.3f}")
-print(f"smallest true risk of the {len(paths)} last iterates: {truth[:, -1].min():.3f}")
+(k, t), paths = tuning.best, [risk.path for risk in tuning.risks]
+truth = [model.risk(path.coef, "absolute", path.intercept) for path in paths]
+smallest = min(curve.min() for curve in truth)
+print(f"true risk of the selected model: {truth[k][t]:.3f}")
+print(f"smallest true risk of {sum(map(len, truth))} models: {smallest:.3f}")
 
 # %%
-# Is the selected model significantly better than the last iterate with the same penalty? The
-# difference between two models has a smaller standard error than either risk.
+# Is the selected model significantly better than a later iterate with the same penalty? (The risk of
+# the selected path is estimated up to twice the selected iteration.) The difference between two
+# models has a smaller standard error than either risk.
 
-k, t = tuning.best
-difference, stderr = tuning.compare((k, tuning.path.n_iter), tuning.best)
-print(f"last minus selected iterate: estimated {difference:.3f} ± {stderr:.3f}")
-print(f"true difference: {truth[k, -1] - truth[k, t]:.3f}")
+last = len(truth[k]) - 1
+difference, stderr = tuning.compare((k, last), tuning.best)
+print(f"iterate {last} minus iterate {t}: estimated {difference:.3f} ± {stderr:.3f}")
+print(f"true difference: {truth[k][last] - truth[k][t]:.3f}")

@@ -395,15 +395,17 @@ def _candidates(
 def _room(batch: Batch, risks: Sequence[Risk], options: RiskOptions, length: int) -> int:
     """Return the number of runs that nested splits may take, for half of the steps of tuning.
 
-    The fewest penalties have ten folds, however, if that takes a tenth of a second.
+    The fewest penalties have ten folds, however, if that takes a tenth of a second, and more do if
+    there are few rows.
     """
     folds = n_folds(batch, options.rough_folds)
     lengths = [risk.values.shape[0] for risk in risks]
     steps = ((1 + folds) * sum(lengths) + _CAREFUL * max(lengths)) / 2
-    steps *= _FOR_FEW if batch.n_samples <= _FEW_ROWS else 1
-    fewest = _FEWEST * _FOLDS[0] * (_FOLDS[0] + 1) / 2
+    few = batch.n_samples <= _FEW_ROWS
+    steps *= _FOR_FEW if few else 1
+    wanted = (_MOST_OF_FEW if few else _FEWEST) * _FOLDS[0] * (_FOLDS[0] + 1) / 2
     quick = timings.TENTH_OF_A_SECOND / work_of_a_step(batch)
-    return int(max(steps / length, min(quick / length, fewest)))
+    return int(max(steps / length, min(quick / length, wanted)))
 
 
 def _iterate(risk: Risk, selection_rule: SelectionRule) -> int:

@@ -29,7 +29,7 @@ _LEAST = 50
 _MARGIN = 8
 # Standard errors of the difference by which a path is behind that is not continued.
 _BEHIND = 2.0
-# From this number of iterations on, a doubling lowers the risk by this share of the last fall.
+# A doubling of this many iterations or more lowers the risk by this share of the last fall.
 _EARLY, _LATER = 100, 0.25
 # Further iterations or penalties are worthwhile if they lower the risk by this share.
 _WORTH = 5e-3
@@ -59,13 +59,13 @@ def work_of_a_step(batch: Batch) -> int:
     return n * p + timings.STATE_WORK * (n + p)
 
 
-def may_still_improve(risks: Sequence[Risk], at: int | None = None) -> bool:
+def may_still_improve(risks: Sequence[Risk], at: int | None = None, early: bool = False) -> bool:
     """Whether more iterations are likely to lower the smallest risk of all paths noticeably.
 
-    A doubling of the iterations is expected to lower the smallest risk of a path by as much as the
-    last one did; from 100 iterations on, by a quarter of that. Less than a tenth of the standard
-    error would make no visible difference.
-    At a given iteration, the criterion is how much its risk still changes.
+    A doubling of the iterations is expected to lower the smallest risk of a path by a quarter of
+    what the last one did or, ``early`` in a search, by as much. Less than a tenth of the standard
+    error would make no visible difference. At a given iteration, the criterion is how much its risk
+    still changes.
     """
     curves = _curves(risks)
     if at is not None:
@@ -76,7 +76,7 @@ def may_still_improve(risks: Sequence[Risk], at: int | None = None) -> bool:
     k = int(lowest.argmin())
     t = int(curves[k].argmin())
     least = max(worth(risks[k], t), _SEEN * float(risks[k].stderr[t]))
-    share = _LATER if curves.shape[1] > _EARLY else 1.0
+    share = 1.0 if early and curves.shape[1] <= _EARLY else _LATER
     return bool(np.any(lowest - fall * share < lowest[k] - least))
 
 

@@ -315,7 +315,7 @@ class Search:
             newest = list(rough.values())
             last = None if self.iterate is None else self.batch.n_iter  # which will be selected
             beyond = min(float(risk.values[risk.best_iter]) for risk in newest) > self.limit
-            if n_iter is None and (beyond or not may_still_improve(newest, last)):
+            if n_iter is None and (beyond or not may_still_improve(newest, last, early=True)):
                 stop = "risk"
                 break
             if race and self.iterate is None and horizon < horizons[-1]:
