@@ -247,7 +247,7 @@ def test_the_order_of_rows_does_not_matter(groups):
 
 def test_threads_do_not_matter(monkeypatch):
     X, _, tuning = tuned()
-    monkeypatch.setattr(_batch, "_WIDE", 1)
+    monkeypatch.setattr(_batch, "_WIDE", 0)
     monkeypatch.setattr(_batch, "threads_allowed", lambda: 3)
     assert tuning.context.batch.threads(15) == 3
     _, _, again = tuned()
@@ -324,7 +324,7 @@ def test_the_bootstrap_of_a_choice_is_that_of_a_loop(groups, rule, iterate):
         for part in np.array_split(rng.permutation(len(rows)), 10)
     ]
     for _ in range(200):
-        counts = np.bincount(rng.integers(len(rows), size=len(rows)), minlength=len(rows))
+        counts = np.bincount(rng.integers(len(rows), size=len(rows), dtype=np.int32), minlength=len(rows))
         drawn_rows = np.concatenate([np.tile(rows[u], counts[u]) for u in range(len(rows))])
         others = np.concatenate([rows[u] for u in np.flatnonzero(counts == 0)])
         risks = losses[:, :, drawn_rows].mean(axis=2)

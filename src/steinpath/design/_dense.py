@@ -77,14 +77,14 @@ class DenseDesign(ScalableDesign):
 
 
 def _times(matrix: Array, block: Array) -> Array:
-    """Return ``matrix @ block``; NumPy's libraries read a large matrix on the right faster."""
+    """Return ``matrix @ block``; NumPy's libraries multiply a few columns by a transpose slowly."""
     turned = (
         type(block) is np.ndarray
         and block.ndim == 2
         and 1 < block.shape[1] <= _FEW_COLUMNS
         and matrix.size >= _LARGE
-        # in single precision, only if the matrix is transposed
-        and (matrix.dtype == np.float64 or matrix.flags.f_contiguous)
+        and matrix.dtype == np.float32
+        and matrix.flags.f_contiguous
     )
     return (block.T @ matrix.T).T if turned else matrix @ block
 

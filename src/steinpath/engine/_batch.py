@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
+from steinpath._support import timings
 from steinpath._support.arrays import Array, copied, namespace, on_cuda, take
 from steinpath._support.threads import in_threads, threads_allowed
 from steinpath._support.validation import is_own
@@ -34,8 +35,9 @@ from steinpath.engine._loop import (
 from steinpath.engine._path import STATES, Path
 from steinpath.problem._penalties import Penalty
 
-# Size of the dual iterates of all members from which on parts of the members run in threads.
-_WIDE = 2**19
+# Seconds of a step from which on parts of the members run in threads, which otherwise wait for each
+# other.
+_WIDE = 5e-3
 
 
 class States(NamedTuple):
@@ -182,7 +184,9 @@ class Batch(Sequence[Path]):
     def threads(self, columns: int = 1) -> int:
         """Return the number of threads in which parts of the members run, with ``columns`` each."""
         design = self.data.design
-        wide = design.n_rows * len(self) * columns >= _WIDE
+        n, p = design.shape
+        column = timings.COLUMN_ENTRY * n * p + timings.COLUMN_STATE * (n + p)
+        wide = len(self) * columns * column >= _WIDE
         own = all(map(is_own, (self.data.loss, self.penalty, self.algorithm)))
         # user-defined classes may not be thread-safe, and remote blocks of rows could not tell
         # which thread requests a sum

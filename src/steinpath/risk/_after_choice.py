@@ -474,7 +474,7 @@ def bootstrap_selection(
     flat = losses.reshape(-1, losses.shape[-1])
     for start in range(0, _DRAWS, _TOGETHER):
         some = min(_TOGETHER, _DRAWS - start)
-        drawn = rng.integers(units, size=(some, units))
+        drawn = rng.integers(units, size=(some, units), dtype=np.int32)
         draws = np.stack([np.bincount(own, minlength=units) for own in drawn])
         drawn_local = draws[:, local]
         means_drawn = complete(flat @ drawn_local.T) / (draws @ sizes)

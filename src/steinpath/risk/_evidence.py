@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from steinpath.risk._risk import Risk
 
 # Number of rows that are compared with all others, and maximum number of comparisons.
-_COMPARED, _COMPARISONS = 128, 2**23
+_FEWEST_COMPARED, _COMPARED, _COMPARISONS = 32, 128, 2**20
 # Number of cosines whose median is taken.
 _FOR_MEDIAN = 2**16
 # Size of X up to which its columns are examined one by one, and the number examined together.
-_MOST_ENTRIES, _BLOCK = 4 * _COMPARISONS, 128
+_MOST_ENTRIES, _BLOCK = 2**25, 128
 # Columns count as correlated above this; maximum numbers of rows and of columns examined.
 _CORRELATED, _FOR_CORRELATIONS, _MOST_CORRELATED = 0.2, 500, 1000
 
@@ -124,7 +124,7 @@ class Evidence:
         """Rows to compare with all others: a fixed sample, so that warnings are reproducible."""
         n = self.path.n_samples
         shuffled = np.random.default_rng(0).permutation(self.distinct)
-        return shuffled[: min(_COMPARED, _COMPARISONS // n + 1)]
+        return shuffled[: min(_COMPARED, max(_COMPARISONS // n, _FEWEST_COMPARED))]
 
     @cached_property
     def cosines(self) -> np.ndarray:
