@@ -130,7 +130,9 @@ def lines(record: Record) -> list[str]:
     for label, found in methods.items():
         iterates = f"{found['best_iter']} of {found['n_iter']}" if "best_iter" in found else ""
         numbers = f"{found['seconds']:.2f} | {found['seconds'] / reference:.1f}"
-        rows.append(f"| {record['case']} | {label} | {numbers} | {found['error']:.3f} | {iterates} |")
+        rows.append(
+            f"| {record['case']} | {label} | {numbers} | {found['error']:.3f} | {iterates} |"
+        )
     return rows
 
 
