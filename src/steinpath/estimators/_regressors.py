@@ -360,7 +360,8 @@ class PathRegressor(Regressor, GeneralEstimator):
         columns, 0.001 with more, 0.0001 for ridge.
     n_iter : int or "auto", default="auto"
         Number of iterations. "auto" runs as long as the estimated risk decreases, up to a limit
-        that depends on the size of the data; if no risk is estimated, until `tol` is reached.
+        that depends on the size of the data, and drops values of ``alpha`` that fall behind; if no
+        risk is estimated, it runs until `tol` is reached.
     select : "risk", "last" or int, default="risk"
         The iteration to use: the one with the smallest estimated risk, the last one, or the given
         one. With "last" or a number, ``alpha`` is selected by the risk at that iteration.
@@ -428,7 +429,7 @@ class PathRegressor(Regressor, GeneralEstimator):
         iteration, and its standard error; see `steinpath.Tuning`. This and the following attributes
         up to `tuning_` are not available if no risk is estimated.
     naive_risk_, naive_risk_stderr_ : float
-        The same, not adjusted for selection: usually ``risk_path_.min()``, and too small.
+        The same, not adjusted for selection: usually the smallest of `risk_path_`, and too small.
     train_risk_ : float
         Training error of the selected model.
     constant_risk_ : float
@@ -436,7 +437,9 @@ class PathRegressor(Regressor, GeneralEstimator):
         loss is a function of the user.
     risk_path_, risk_stderr_, train_path_ : ndarray of shape (n_alphas, n_iter + 1)
         Estimated risk of every iterate for every ``alpha``, its standard error, and the training
-        error. The method may differ between values of ``alpha``, see `steinpath.tune`.
+        error. The method may differ between values of ``alpha``, see `steinpath.tune`. With
+        ``n_iter="auto"``, NaN where the risk was not estimated: where ``alpha`` had fallen behind,
+        and far beyond the best iteration.
     left_out_prediction_ : ndarray of shape (n_samples,)
         Out-of-fold predictions; NaN for rows that were not held out.
     median_error_ : float

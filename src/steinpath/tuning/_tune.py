@@ -92,12 +92,13 @@ def tune(
 
     The paths of all values of ``lam`` are run together, as long as the estimated risk decreases.
     First, the risk of every iterate of every path is estimated roughly, usually by cross-validation
-    with a few folds. Then the risk of the best ``lam`` is estimated accurately: with an audit and
-    as many probes as needed; by ten folds if there are ten times as many rows as columns; or by
-    leave-one-out if there are fewer rows than columns and it takes a second or two. If another
-    ``lam`` then has a clearly smaller risk, it is estimated accurately next. Finally, all rough
-    estimates are raised by the same amount if some are still lower by chance. Rows of `Tuning.risk`
-    may therefore come from different methods; see ``risks[k].method``.
+    with a few folds; before the number of iterations is doubled, values of ``lam`` that have
+    clearly fallen behind are dropped. Then the risk of the best ``lam`` is estimated accurately:
+    with an audit and as many probes as needed; by ten folds if there are ten times as many rows as
+    columns; or by leave-one-out if there are fewer rows than columns and it takes half a second. If
+    another ``lam`` then has a clearly smaller risk, it is estimated accurately next. Finally, all
+    rough estimates are raised by the same amount if some are still lower by chance. Rows of
+    `Tuning.risk` may therefore come from different methods; see ``risks[k].method``.
 
     The smallest of many estimates is biased downwards. Report `Tuning.best_risk`, which is adjusted
     for selection: the selection is repeated without the rows that it is evaluated on.
@@ -118,9 +119,11 @@ def tune(
         smallest value for which all coefficients are zero (for ridge, at a value that shrinks every
         direction tenfold).
     n_iter : int or "auto", default="auto"
-        Number of iterations. "auto" starts with 100 and doubles it as long as that is expected to
+        Number of iterations. "auto" starts with 25 and doubles it as long as that is expected to
         lower the risk by half a percent and a tenth of its standard error, up to a limit on the
-        cost: see `Tuning.stop`.
+        cost: see `Tuning.stop`. The risk is then not estimated, and NaN, for iterations without
+        which a ``lam`` was dropped, and for those beyond twice the best one. With a number, the
+        risk of all iterations of all paths is estimated.
     algorithm : ProximalAlgorithm, default=HalpernPDHG(ratio="auto", warmup=10)
         The algorithm to run, such as ``sp.ChambollePock()``.
     fit_intercept : bool, default=False
