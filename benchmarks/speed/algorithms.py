@@ -42,6 +42,7 @@ ALGORITHMS = {
     "Chambolle–Pock, searched": sp.ChambollePock(ratio="auto"),
     "Halpern": sp.HalpernPDHG(warmup=10),
     "Halpern, searched": sp.HalpernPDHG(ratio="auto", warmup=10),
+    "Halpern, adaptive": sp.HalpernPDHG(ratio="auto", restart="auto", warmup=10),
     "Halpern without restarts": sp.HalpernPDHG(restart=None, warmup=10),
     "Halpern without restarts, searched": sp.HalpernPDHG(restart=None, ratio="auto", warmup=10),
 }

@@ -324,7 +324,9 @@ def test_the_bootstrap_of_a_choice_is_that_of_a_loop(groups, rule, iterate):
         for part in np.array_split(rng.permutation(len(rows)), 10)
     ]
     for _ in range(200):
-        counts = np.bincount(rng.integers(len(rows), size=len(rows), dtype=np.int32), minlength=len(rows))
+        counts = np.bincount(
+            rng.integers(len(rows), size=len(rows), dtype=np.int32), minlength=len(rows)
+        )
         drawn_rows = np.concatenate([np.tile(rows[u], counts[u]) for u in range(len(rows))])
         others = np.concatenate([rows[u] for u in np.flatnonzero(counts == 0)])
         risks = losses[:, :, drawn_rows].mean(axis=2)

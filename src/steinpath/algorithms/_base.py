@@ -16,8 +16,9 @@ import math
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -44,6 +45,14 @@ class Moment:
     """An iteration of a recorded graph: its `Maps.numbers`, as an array on the device."""
 
     numbers: Array
+    t: int  # an iteration with the same step sizes
+
+
+class Progress(NamedTuple):
+    """Distance from a fixed point, after the last restart and in the last iteration."""
+
+    first: float
+    latest: float
 
 
 class Tangent(ABC):
@@ -90,6 +99,10 @@ class Maps(ABC):
         None if they differ in other ways. Updates accept a `Moment` with these numbers as ``t``.
         """
         return None
+
+    def weight(self, t: int) -> float:
+        """Return the factor of the step sizes at an iteration."""
+        return 1.0
 
     @abstractmethod
     def dual(self, t: Any, u: History, v: History) -> Array:
@@ -176,6 +189,7 @@ class ProximalMaps(Maps):
     algorithm: ProximalAlgorithm
     dual_map: DualMap
     primal_map: PrimalMap
+    _weighted: dict[float, ProximalMaps] = field(default_factory=dict, repr=False, compare=False)
 
     memory = 2
     structured = True
@@ -192,11 +206,34 @@ class ProximalMaps(Maps):
     def numbers(self, t: int) -> tuple[float, ...] | None:
         return self.algorithm.numbers(t)
 
+    def weight(self, t: int) -> float:
+        return self.algorithm.weight(t)
+
     def dual(self, t: Any, u: History, v: History) -> Array:
-        return self._checked("dual", self.algorithm.dual(self.dual_map, t, u, v), u)
+        own = self._during(t, 1)
+        return self._checked("dual", own.algorithm.dual(own.dual_map, t, u, v), u)
 
     def primal(self, t: Any, b: History, eta: History) -> Array:
-        return self._checked("primal", self.algorithm.primal(self.primal_map, t, b, eta), b)
+        own = self._during(t)
+        return self._checked("primal", own.algorithm.primal(own.primal_map, t, b, eta), b)
+
+    def _during(self, t: Any, lag: int = 0) -> ProximalMaps:
+        """Return the maps with the step sizes of an iteration, less a lag."""
+        if not self.algorithm.adapts:
+            return self
+        return self._with(self.algorithm.weight((t.t if isinstance(t, Moment) else t) - lag))
+
+    def _with(self, weight: float) -> ProximalMaps:
+        if weight == 1:
+            return self
+        if weight not in self._weighted:
+            names, (dual, primal) = self.algorithm.steps, (weight, 1 / weight)
+            sizes = zip(names, (dual, primal), strict=True)
+            own = {name: getattr(self.algorithm, name) * factor for name, factor in sizes}
+            loss, penalty = self.dual_map.loss, self.primal_map.penalty
+            algorithm = replace(self.algorithm, **own)  # type: ignore[type-var]
+            self._weighted[weight] = algorithm.maps(loss, penalty, self.dual_map.rows)
+        return self._weighted[weight]
 
     def _checked(self, name: str, value: Array, history: History) -> Array:
         """Check the result of a user-defined update."""
@@ -219,18 +256,28 @@ class ProximalMaps(Maps):
 
     def dual_point(self, t: int, u: History, v: History, value: Array) -> Array:
         """Return the point at which `dual` calls its map, given its value; states advance."""
-        return self._point(self.algorithm.dual, self.dual_map, t, u, v, value)
+        own = self._during(t, 1)
+        return own._point(own.algorithm.dual, own.dual_map, t, u, v, value)
 
     def primal_point(self, t: int, b: History, eta: History, value: Array) -> Array:
         """Return the point at which `primal` calls its map, given its value; states advance."""
-        return self._point(self.algorithm.primal, self.primal_map, t, b, eta, value)
+        own = self._during(t)
+        return own._point(own.algorithm.primal, own.primal_map, t, b, eta, value)
 
-    def tangents_at(self, dual: Array, primal: Array) -> tuple[Tangent, Tangent]:
-        """Return the derivatives of `dual` and `primal` where they call their maps at points."""
-        return (
-            self._at(self.algorithm.dual, self.dual_map, 0, dual),
-            self._at(self.algorithm.primal, self.primal_map, 0, primal),
-        )
+    def tangents_at(self, dual: Array, primal: Array, dtype: Any) -> list[tuple[Tangent, Tangent]]:
+        """Return the derivatives at each iteration, given all points where maps are called."""
+        weights = [self.algorithm.weight(t) for t in range(dual.shape[2] + 1)]
+        columns = list[list[Tangent]](([], []))
+        for which, (lag, points) in enumerate(((1, dual), (0, primal))):
+            of_times = enumerate(weights[1 - lag : len(weights) - lag])
+            for weight, some in groupby(of_times, lambda pair: pair[1]):
+                own, places = self._with(weight), [place for place, _ in some]
+                block = points[:, :, places[0] : places[-1] + 1]
+                update = own.algorithm.primal if which else own.algorithm.dual
+                map_: DualMap | PrimalMap = own.primal_map if which else own.dual_map
+                tangent = own._at(update, map_, 0, block).part(None, dtype)
+                columns[which] += tangent.columns([place + 1 for place in places])
+        return list(zip(*columns, strict=True))
 
     def _tangent(
         self, update: Update, prox: DualMap | PrimalMap, t: int, first: History, second: History
@@ -328,6 +375,27 @@ class ProximalAlgorithm(Algorithm):
     def numbers(self, t: int) -> tuple[float, ...] | None:
         """Return the numbers by which its updates at an iteration differ; see `Maps`."""
         return () if self.steady else None
+
+    @property
+    def adapts(self) -> bool:
+        """Whether it changes during the run of a path, by `adapted`."""
+        return False
+
+    def weight(self, t: int) -> float:
+        """Return the factor of the dual step, and divisor of the primal step, at an iteration."""
+        return 1.0
+
+    def adapted(
+        self,
+        t: int,
+        u: History,
+        b: History,
+        rows: Rows,
+        largest_tau: float,
+        known: Progress | None,
+    ) -> tuple[ProximalAlgorithm, Progress | None]:
+        """Return the algorithm after an iteration, and its progress since it last changed."""
+        return self, None
 
     def __post_init__(self) -> None:
         for name in self.steps:

@@ -6,13 +6,14 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from steinpath._support.arrays import Array
+from steinpath._support.arrays import Array, namespace
 from steinpath._support.validation import check_count, store_number
 from steinpath.algorithms._base import (
     DualMap,
     History,
     Moment,
     PrimalDual,
+    Progress,
     Prox,
     ProximalAlgorithm,
     at_most,
@@ -103,32 +104,47 @@ class HalpernPDHG(PrimalDual):
     ----------
     sigma, tau : float, optional
         Step sizes, as for `ChambollePock`.
-    restart : int or None, default=100
+    restart : int, None or "auto", default=100
         Number of iterations after which the last ``T(z)`` becomes the new anchor ``z^0``,
-        repeatedly; None keeps the first anchor. With 1 this is Chambolle–Pock.
+        repeatedly; None keeps the first anchor. With 1 this is Chambolle–Pock. "auto" restarts when
+        ``z`` has come closer to ``T(z)``, and then changes the ratio of the step sizes to that of
+        the last movements of duals and coefficients. This halves the number of iterations to a
+        precise minimum. It is for a single path, whose `schedule` is used by the runs without some
+        rows and by the risk estimate.
     ratio : float or "auto", default=1.0
         As for `ChambollePock`.
     warmup : int, default=0
         Number of initial Chambolle–Pock iterations. Their result is the first anchor, a better one
         than zero, and early iterates predict better without reflections.
+    schedule : tuple of (int, float), default=()
+        Restarts of "auto" so far: iterations, and factors of the dual step from there on, by which
+        the primal step is divided. The algorithm of a path has those of its run.
 
     References
     ----------
     H. Lu and J. Yang (2024), "Restarted Halpern PDHG for linear programming".
+    H. Lu, Z. Peng and J. Yang (2025), "cuPDLPx: a further enhanced GPU-based first-order solver for
+    linear programming".
     """
 
     sigma: Any = None
     tau: Any = None
-    restart: int | None = 100
+    restart: int | str | None = 100
     ratio: Any = 1.0
     warmup: int = 0
+    schedule: tuple[tuple[int, float], ...] = ()
 
     carries = True
     steady = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.restart is not None:
+        if isinstance(self.restart, str):
+            if self.restart != "auto":
+                raise ValueError(
+                    f"restart must be a number, None or 'auto', got {self.restart!r:.60}"
+                )
+        elif self.restart is not None:
             object.__setattr__(self, "restart", check_count("restart", self.restart))
         object.__setattr__(self, "warmup", check_count("warmup", self.warmup, low=0))
 
@@ -139,7 +155,48 @@ class HalpernPDHG(PrimalDual):
     def _since(self, t: int) -> int:
         """Return the number of iterations since the last restart, for the coefficients."""
         since = max(t - self.warmup, 0)
+        if isinstance(self.restart, str):
+            last = [start for start, _ in self.schedule if start <= t]
+            return t - last[-1] if last else since
         return since if self.restart is None else since % self.restart
+
+    @property
+    def adapts(self) -> bool:
+        return isinstance(self.restart, str)
+
+    def weight(self, t: int) -> float:
+        return next((weight for start, weight in reversed(self.schedule) if start <= t), 1.0)
+
+    def adapted(
+        self,
+        t: int,
+        u: History,
+        b: History,
+        rows: Rows,
+        largest_tau: float,
+        known: Progress | None,
+    ) -> tuple[HalpernPDHG, Progress | None]:
+        since, weight = self._since(t), self.weight(t)
+        planned = bool(self.schedule) and self.schedule[-1][0] > t
+        if since == 0 or u.carried is None or planned:
+            return self, None
+        # the dual has moved on to the mean that the next iteration starts from
+        share = _share(1 + self._since(t - 1))
+        (mean, _, anchor_u, _), (z, _, anchor_b, _) = u.carried, b.carried
+        moved = (mean - (1 - share) * anchor_u) / share - u[-1]
+        sizes = _sizes(rows, moved, b[-1] - z)
+        sigma, tau = self.sigma * weight, self.tau / weight
+        residual = math.hypot(sizes[0] / math.sqrt(sigma), sizes[1] / math.sqrt(tau))
+        first, previous = known or (residual, residual)
+        enough = residual <= _FAR * first or (residual <= _NEAR * first and residual > previous)
+        if not enough and since < max(_LONGEST * t, 10):
+            return self, Progress(first, residual)
+        dual, primal = _sizes(rows, u[-1] - anchor_u, b[-1] - anchor_b)
+        if dual > 0 and primal > 0:
+            balanced = dual / primal * math.sqrt(self.tau / self.sigma)
+            weight = min(max(math.sqrt(weight * balanced), 1 / _MOST_WEIGHT), _MOST_WEIGHT)
+            weight = max(weight, self.tau / largest_tau)
+        return replace(self, schedule=(*self.schedule, (t + 1, weight))), None
 
     def dual(self, prox: Prox, t: Any, u: History, v: History) -> Array:
         # z is the averaged dual, r the residual of the averaged coefficients; the anchor has z0, r0
@@ -178,6 +235,18 @@ def _reflected(new: Array, old: Array) -> Array:
     result = 2 * new
     result -= old
     return result
+
+
+# Restart if the distance of z from T(z) is this share of that at the last restart, or the second
+# share and rising, or after this share of all iterations; and the largest factor of the dual step.
+_FAR, _NEAR, _LONGEST, _MOST_WEIGHT = 0.2, 0.5, 0.36, 1e3
+
+
+def _sizes(rows: Rows, dual: Array, primal: Array) -> tuple[float, float]:
+    """Return the norms of a change of the dual and of the coefficients."""
+    xp = namespace(dual)
+    squares = xp.sum(rows.total(dual * dual)), xp.sum(primal * primal)
+    return math.sqrt(float(squares[0])), math.sqrt(float(squares[1]))
 
 
 def _share(step: int) -> float:
@@ -307,7 +376,7 @@ class FISTA(ProximalGradient):
 
     limit: ClassVar[float] = 1.0
 
-    def numbers(self, t: int) -> tuple[float, ...] | None:
+    def numbers(self, t: int) -> tuple[float]:
         return ((t - 1) / (t + 2),)
 
     def _ahead(self, t: Any, history: History) -> Array:

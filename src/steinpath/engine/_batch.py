@@ -7,8 +7,9 @@ of them, and many small problems fill a device.
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import fields
 from typing import Any, NamedTuple, overload
@@ -19,7 +20,7 @@ from steinpath._support import timings
 from steinpath._support.arrays import Array, copied, namespace, on_cuda, take
 from steinpath._support.threads import in_threads, threads_allowed
 from steinpath._support.validation import is_own
-from steinpath.algorithms._base import Algorithm, Maps, ProximalAlgorithm
+from steinpath.algorithms._base import Algorithm, Maps, Progress, ProximalAlgorithm
 from steinpath.design._base import Design
 from steinpath.engine._data import RunData
 from steinpath.engine._graphs import recording_of
@@ -27,6 +28,7 @@ from steinpath.engine._loop import (
     SELDOM,
     Histories,
     Iteration,
+    Newest,
     Watch,
     beginning,
     check_finite_states,
@@ -38,6 +40,10 @@ from steinpath.problem._penalties import Penalty
 # Seconds of a step from which on parts of the members run in threads, which otherwise wait for each
 # other.
 _WIDE = 5e-3
+
+
+#: Called after each iteration with its number, its states and the histories; True ends the run.
+Check = Callable[[int, Newest, Histories], bool]
 
 
 class States(NamedTuple):
@@ -100,6 +106,7 @@ class Batch(Sequence[Path]):
         self._past = past  # from which it continues
         self._storage = storage  # of which the states are a part
         self._paths: dict[int, Path] = {}
+        self._progress: Progress | None = None  # of an algorithm that adapts
 
     @classmethod
     def start(
@@ -127,6 +134,39 @@ class Batch(Sequence[Path]):
 
     def extended(self, n_iter: int, watch: Watch | None = None, room: int = 0) -> Batch:
         """Extend all runs to ``n_iter`` iterations in total, with ``room`` for later ones."""
+        if not (isinstance(self.algorithm, ProximalAlgorithm) and self.algorithm.adapts):
+
+            def seen(t: int, newest: Newest, past: Histories) -> bool:
+                return watch is not None and watch(t, newest.b[:, :, 0])
+
+            return self._extended(n_iter, None if watch is None else seen, room)
+        if len(self) > 1:
+            raise ValueError("restart='auto' is for a single path; use a number for several")
+        batch, goes_on = self, True
+        while goes_on and batch.n_iter < n_iter:
+            batch, goes_on = batch._until_restart(n_iter, watch, room)
+        return batch
+
+    def _until_restart(self, n_iter: int, watch: Watch | None, room: int) -> tuple[Batch, bool]:
+        """Extend a run until its algorithm changes; return whether it does."""
+        old, progress, rows = self.algorithm, self._progress, self.data.rows
+        assert isinstance(old, ProximalAlgorithm)
+        new, largest = old, 0.5 * self.penalty.max_step * math.sqrt(self.n_samples)
+
+        def check(t: int, newest: Newest, past: Histories) -> bool:
+            nonlocal new, progress
+            if watch is not None and watch(t, newest.b[:, :, 0]):
+                return True
+            new, progress = old.adapted(t, past.u, past.b, rows, largest, progress)
+            return new is not old
+
+        batch = self._extended(n_iter, check, room)
+        if new is not old:
+            batch.algorithm, batch.maps = self.data.bind(new, self.penalty)
+        batch._progress = progress
+        return batch, new is not old
+
+    def _extended(self, n_iter: int, check: Check | None, room: int) -> Batch:
         storage = self._storage
         # the run may continue in place if no other run has
         latest = storage is not None and storage.known == self.n_iter + 1
@@ -135,7 +175,7 @@ class Batch(Sequence[Path]):
             most = max(n_iter, room) if self.on_processor else n_iter
             storage = _Storage(self.states, self.data.design, most)
         states, reached = storage.states.until(n_iter), n_iter
-        count = self.threads() if watch is None else 1
+        count = self.threads() if check is None else 1
         if count > 1:
             members = np.array_split(np.arange(len(self)), count)
             jobs = [(self.part(list(some)), states.some(some)) for some in members]
@@ -143,11 +183,11 @@ class Batch(Sequence[Path]):
 
             def advance(job: tuple[Batch, States]) -> Histories:
                 shard, part = job
-                return shard._advance(n_iter, part, lambda t, b: over.is_set())[0]
+                return shard._advance(n_iter, part, lambda *seen: over.is_set())[0]
 
             past = Histories.joined(in_threads(advance, jobs, len(jobs), over.set))
         else:
-            past, reached = self._advance(n_iter, states, watch)
+            past, reached = self._advance(n_iter, states, check)
         storage.known, states = reached + 1, storage.states.until(reached)
         return Batch(self.data, self.penalty, self.algorithm, self.maps, states, past, storage)
 
@@ -155,12 +195,14 @@ class Batch(Sequence[Path]):
         return self.__dict__ | {"_storage": None}  # copies have no spare room
 
     def _advance(
-        self, n_iter: int, states: States, watch: Watch | None = None
+        self, n_iter: int, states: States, check: Check | None = None
     ) -> tuple[Histories, int]:
         """Compute the missing states; return the final histories and the last iteration."""
         assert self._past is not None
         past, first, iteration = self._past.copy(), self.n_iter + 1, Iteration(self.maps, self.data)
-        recording = recording_of(self.maps, self.data.target, n_iter - self.n_iter)
+        recording = None
+        if not getattr(self.algorithm, "adapts", False):  # its states are read at every iteration
+            recording = recording_of(self.maps, self.data.target, n_iter - self.n_iter)
         times = range(first, n_iter + 1)
         every = SELDOM if self.maps.structured else 1  # user-defined maps may return any numbers
         reached = checked = first - 1
@@ -172,7 +214,7 @@ class Batch(Sequence[Path]):
                 blocks = (newest.b, newest.reading[0], newest.u, newest.eta)
                 for array, block in zip(states, blocks, strict=True):
                     array[:, reached, :] = block[:, :, 0].T
-                enough = watch is not None and watch(reached, newest.b[:, :, 0])
+                enough = check is not None and check(reached, newest, past)
                 if enough or reached - checked == every or reached == n_iter:
                     known = states.until(reached)[:2]  # b and the products
                     check_finite_states(known, checked + 1, self.algorithm, self.data)

@@ -49,6 +49,7 @@ class Recording:
     def __init__(self, maps: Maps) -> None:
         self._maps = maps
         self._graph: Any = None
+        self._weight = 1.0
         self._step: Step | None = None
         # numbers of iterations on the device, in blocks
         self._numbers: dict[int, Array] = {}
@@ -74,7 +75,9 @@ class Recording:
                     return t
                 now = step.now(t, self._moment(t, past.u[-1]))
                 if not loaded:
-                    if self._graph is None or not step.resembles(self._step):
+                    weight, old = self._maps.weight(t), self._weight
+                    if self._graph is None or old != weight or not step.resembles(self._step):
+                        self._weight = weight
                         self._record(advance, step, past, now)
                     if self.failed:
                         return t
@@ -97,7 +100,7 @@ class Recording:
             for row, numbers in zip(table, every, strict=True):
                 row[: len(numbers)] = numbers
             self._numbers = {block: like(table, example)}
-        return Moment(self._numbers[block][place, :])
+        return Moment(self._numbers[block][place, :], t)
 
     def _record(self, advance: Advance, step: Step, past: Histories, now: Any) -> None:
         self._step, self._inputs = step, _Inputs(now)

@@ -113,7 +113,7 @@ class Linearization:
     def _differentiate(self, first: int, last: int) -> list[tuple[Tangent, Tangent]]:
         maps = self.batch.maps
         if isinstance(maps, ProximalMaps) and maps.carries:
-            return [*self._columns(maps.tangents_at(*self._points(maps)), first, last)]
+            return maps.tangents_at(*self._points(maps), self.design.example.dtype)
         start = max(first, 2)  # the first iteration has a shorter history
         if not maps.structured:
             start = last
@@ -149,12 +149,6 @@ class Linearization:
         eta.append(batch.block("eta", slice(first, last)))
         times = like(np.arange(first, last), batch.data.response)
         both = batch.maps.dual_tangent(times, u, v), batch.maps.primal_tangent(times, b, eta)
-        return self._columns(both, first, last)
-
-    def _columns(
-        self, both: Sequence[Tangent], first: int, last: int
-    ) -> Iterator[tuple[Tangent, Tangent]]:
-        """Return derivatives at each iteration, given those at all as columns of a block."""
         iterations, dtype = range(first, last), self.design.example.dtype
         return zip(*(map_.part(None, dtype).columns(iterations) for map_ in both), strict=True)
 

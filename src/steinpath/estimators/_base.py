@@ -642,7 +642,11 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return -1 if self.select == "last" else int(self.select)
 
     def _algorithm(self) -> ProximalAlgorithm:
-        return DEFAULT_ALGORITHM if self.algorithm is None else self.algorithm
+        if self.algorithm is not None:
+            return self.algorithm
+        # a precise minimum of a single penalty
+        precise = isinstance(self.alpha, Real) and self.select == "last"
+        return replace(DEFAULT_ALGORITHM, restart="auto") if precise else DEFAULT_ALGORITHM
 
     def _options(self, y: Array | None = None, groups: Any = None) -> RiskOptions | None:
         """Return how the risk is estimated, on these rows if they are given; None if it is not."""

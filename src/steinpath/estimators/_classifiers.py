@@ -201,9 +201,10 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
                 self.scores_[name] = score(name)
         wrong = np.not_equal(to_numpy(self.predict(X)), to_numpy(self.classes_)[codes])
         weights = None
-        if np.ndim(sample_weight):  # not one for all
+        if sample_weight is not None:
             weights = np.asarray(_on_host("sample_weight", sample_weight), float)
-            weights = weights / weights.max()  # their sum could overflow
+            # one for all, or relative to the largest, since their sum could overflow
+            weights = weights / weights.max() if weights.ndim else None
         self.train_error_rate_ = float(np.average(wrong, weights=weights))
 
     def _raise_risk(self, difference: float, stderr: float) -> None:

@@ -493,12 +493,13 @@ class PathRegressor(Regressor, GeneralEstimator):
 
     Examples
     --------
+    >>> import numpy as np
     >>> import steinpath as sp
     >>> X, y = sp.simulate.paper_model(60, noise="t2").sample(200, rng=0)
     >>> model = sp.PathRegressor(loss="lad", penalty="lasso", random_state=0).fit(X, y)
     >>> model.risk_path_.shape == (20, model.n_iter_ + 1), model.coef_.shape
     (True, (60,))
-    >>> bool(model.risk_path_[:, -1].min() > model.risk_path_.min())
+    >>> bool(np.nanmin(model.risk_path_) == model.risk_path_[model.best_index_, model.best_iter_])
     True
     >>> model.predict_interval(X[:5], level=0.9).shape
     (5, 2)
