@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import replace
 from functools import lru_cache
@@ -151,13 +152,16 @@ def replicate_batch(config: Configuration, seeds: tuple[int, ...], jobs: int = 1
     data = draw_batch(replace(config, penalty="", iters=0, ways=()), seeds, jobs)
     loss, penalty = LOSSES[config.loss], PENALTIES[config.penalty]
     batch = run_batch(data.X, data.y, loss, penalty, ALGORITHM, config.iters)
-    members = [{"truth": truth} for truth in _true_risks(batch, data.drawn, jobs)]
-    with warnings.catch_warnings():
+    true_risks = _true_risks(batch, data.drawn, jobs)
+    with ThreadPoolExecutor(1) as beside, warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        truths = beside.submit(true_risks)  # while the device is busy
+        members: list[Curves] = [{} for _ in seeds]
         for way in config.ways:
             for curves, risk in zip(members, _estimates(way, batch, data), strict=True):
                 curves |= _columns(way, risk)
-    return members
+        pairs = zip(truths.result(), members, strict=True)
+        return [{"truth": truth} | curves for truth, curves in pairs]
 
 
 def _estimates(way: str, batch: Batch, data: BatchData) -> list[Any]:
@@ -168,22 +172,26 @@ def _estimates(way: str, batch: Batch, data: BatchData) -> list[Any]:
     return [_estimate(way, path, covariance, rng) for path, rng in zip(batch, rngs, strict=True)]
 
 
-def _true_risks(batch: Batch, drawn: Sequence[Sample], jobs: int) -> list[np.ndarray]:
-    """Return the true risks of all iterates of each member."""
+def _true_risks(batch: Batch, drawn: Sequence[Sample], jobs: int) -> Callable[[], list[np.ndarray]]:
+    """Return a function, which does not use the device, of the true risks of each member."""
     loss = batch[0].loss
     criterion = resolve_test_loss(None, loss)
     model = drawn[0].model_for(criterion)
     if model is None or not isinstance(criterion, Criterion):
         coef = to_numpy(batch.coef)
-        return [own.risk(coef[k], loss) for k, own in enumerate(drawn)]
+        return lambda: [own.risk(coef[k], loss) for k, own in enumerate(drawn)]
     # operations of size p run on the device; only small arrays are copied from it
     coef = namespace(batch.coef).reshape(batch.coef, (-1, batch.coef.shape[2]))
     spread, shift = model.deviation(coef)
     parts = (np.split(to_numpy(a), len(batch)) for a in (model.errors.reduce(spread), shift))
     tasks = (delayed(model.errors.risk)(*part, criterion) for part in zip(*parts, strict=True))
     workers = {"initializer": exit_with_parent, "initargs": (os.getpid(),)}
-    with parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1, **workers):
-        return list(Parallel()(tasks))
+
+    def risks() -> list[np.ndarray]:
+        with parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1, **workers):
+            return list(Parallel()(tasks))
+
+    return risks
 
 
 def most_members(config: Configuration) -> int:
