@@ -111,7 +111,7 @@ def heavy_tailed(n: int, rng: np.random.Generator) -> np.ndarray:
 
 def flights(loss: str) -> Problem:
     """Return arrival delays of flights, with one-hot encoded features."""
-    X, y = import_module("datasets").TABLES["flights"].load()
+    X, y = import_module("benchmarks.common.datasets").TABLES["flights"].load()
     return standardised(X, y, 3000)
 
 
