@@ -22,15 +22,17 @@ def problem():
 
 
 def test_what_the_page_says_of_the_results():
-    """To 1e-3, Halpern's iteration is the fastest for LAD, Chambolle–Pock for the square root."""
+    """Adaptive restarts are the fastest, apart from 1e-3 for LAD, where it is a fixed number."""
     found = json.loads(RESULTS.read_text(encoding="utf-8"))
-    for loss, best in (("LAD", "Halpern, searched"), ("square root", "Chambolle–Pock, searched")):
-        means = {}
-        for name in algorithms.ALGORITHMS:
-            runs = [each["runs"][name] for each in found["records"] if each["loss"] == loss]
-            counts = [run["objective"][0] or found["iterations"] for run in runs]
-            means[name] = np.mean(np.log(counts))
-        assert min(means, key=means.get) == best
+    searched, adaptive = "Halpern, searched", "Halpern, adaptive"
+    for loss, fastest in (("LAD", (searched, adaptive)), ("square root", (adaptive, adaptive))):
+        for k, best in enumerate(fastest):
+            means = {}
+            for name in algorithms.ALGORITHMS:
+                runs = [each["runs"][name] for each in found["records"] if each["loss"] == loss]
+                counts = [run["objective"][k] or found["iterations"] for run in runs]
+                means[name] = np.mean(np.log(counts))
+            assert min(means, key=means.get) == best
 
 
 def test_minima_are_those_of_an_interior_point_solver(problem):

@@ -128,8 +128,12 @@ def test_it_is_for_a_single_path():
     assert len(Batch.of(path_of("lad-lasso"))) == 1
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_fits_of_a_single_alpha_to_convergence_use_it():
     X, y, _ = draw(80, 10)
-    precise = sp.LADLasso(alpha=0.02, select="last", method=None, n_iter=200).fit(X, y)
-    assert precise._path().algorithm.schedule
-    assert not sp.LADLasso(alpha=0.02, n_iter=200).fit(X, y)._path().algorithm.adapts
+    for method in (None, "auto"):
+        precise = sp.LADLasso(alpha=0.02, select="last", method=method).fit(X, y)
+        assert precise._path().algorithm.schedule
+    for other in ({"n_iter": 200}, {"select": "risk"}, {"alpha": [0.02, 0.03]}):
+        given = {"alpha": 0.02, "select": "last"} | other
+        assert not sp.LADLasso(**given).fit(X, y)._path().algorithm.adapts

@@ -194,6 +194,7 @@ def _algorithm(rng, problem, smooth):
         lambda: sp.HalpernPDHG(ratio="auto"),
         lambda: sp.HalpernPDHG(sigma, tau, int(rng.integers(1, 20)), warmup=int(rng.integers(3))),
         lambda: sp.HalpernPDHG(restart=None, ratio=sigma),
+        lambda: sp.HalpernPDHG(restart="auto", warmup=int(rng.integers(3))),
     ]
     if smooth:
         kinds += [lambda: sp.ProximalGradient(), lambda: sp.FISTA()] * 3

@@ -271,11 +271,13 @@ def chambolle_pock(problem, A, c, n_iter, sigma, tau, theta, relaxation, ratio):
         yield b, u
 
 
-def halpern(problem, A, c, n_iter, sigma, tau, restart, ratio, warmup):
+def halpern(problem, A, c, n_iter, sigma, tau, restart, ratio, warmup, schedule):
     """Each step of Chambolle–Pock, reflected, is averaged with the anchor; b is found before u."""
-    root_n, delta, p = np.sqrt(problem.n), sigma / np.sqrt(problem.n), A.shape[1]
+    root_n, p, (first_sigma, first_tau) = np.sqrt(problem.n), A.shape[1], (sigma, tau)
+    weights = dict(schedule)
 
     def step(z):
+        delta = sigma / root_n
         b = problem.prox(z[:p] - tau * A.T @ z[p:], tau / root_n)
         w = z[p:] - sigma * (c - A @ (2 * b - z[:p]))
         return np.concatenate([b, w + delta * problem.loss_prox(-w / delta, 1 / delta)])
@@ -283,9 +285,11 @@ def halpern(problem, A, c, n_iter, sigma, tau, restart, ratio, warmup):
     z = anchor = np.zeros(p + len(c))
     since = -warmup
     found = step(z)
-    for _ in range(n_iter):
+    for t in range(1, n_iter + 1):
         since += 1
-        if since <= 0 or since == restart:
+        if t in weights:
+            sigma, tau = first_sigma * weights[t], first_tau / weights[t]
+        if since <= 0 or since == restart or t in weights:
             z, anchor, since = found, found, min(since, 0)
         else:
             z = (since * (2 * found - z) + anchor) / (since + 1)

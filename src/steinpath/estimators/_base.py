@@ -644,8 +644,8 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     def _algorithm(self) -> ProximalAlgorithm:
         if self.algorithm is not None:
             return self.algorithm
-        # a precise minimum of a single penalty
-        precise = isinstance(self.alpha, Real) and self.select == "last"
+        # a single penalty, until it has converged
+        precise = isinstance(self.alpha, Real) and (self.select, self.n_iter) == ("last", "auto")
         return replace(DEFAULT_ALGORITHM, restart="auto") if precise else DEFAULT_ALGORITHM
 
     def _options(self, y: Array | None = None, groups: Any = None) -> RiskOptions | None:

@@ -69,6 +69,7 @@ def charts(n_alphas=3, n_iterates=41, n_names=5, scale=1.0, seed=0):
     residuals = 1.2 * raw
     row, at = np.unravel_index(np.argmin(risk), risk.shape)
     return SimpleNamespace(
+        complete=False,
         test_loss="absolute error",
         penalty="lasso",
         alphas=tuple(alphas.tolist()),

@@ -246,7 +246,8 @@ def build_charts(fitted: Fitted) -> SimpleNamespace:
         penalty=fitted.main.penalty_.label,
         alphas=to_numpy(fitted.main.alphas_)[order].tolist(),
         iterates=shown,
-        # for each alpha and iteration
+        # for each alpha and iteration; None where it was not estimated
+        complete=bool(np.isfinite(to_numpy(tuning.risk)).all()),
         risk=risk,
         stderr=stderr,
         train=train,
