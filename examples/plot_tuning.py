@@ -6,8 +6,6 @@ Joint selection of penalty and iteration
 The data are simulated, so that the selection can be compared with the truth.
 """
 
-import numpy as np
-
 import steinpath as sp
 
 model = sp.simulate.paper_model(p=300, noise="t2")
@@ -31,8 +29,8 @@ print(f"true risk of the selected model: {truth[k][t]:.3f}")
 print(f"smallest true risk of {sum(map(len, truth))} models: {smallest:.3f}")
 
 # %%
-# Is the selected model significantly better than a later iterate with the same penalty? (The risk of
-# the selected path is estimated up to twice the selected iteration.) The difference between two
+# Is the selected model significantly better than a later iterate with the same penalty? (The risk
+# of the selected path is estimated up to twice the selected iteration.) The difference between two
 # models has a smaller standard error than either risk.
 
 last = len(truth[k]) - 1
