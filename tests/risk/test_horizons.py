@@ -1,6 +1,7 @@
 """How long runs go on: while the estimated risk falls, up to a limit in work."""
 
 import itertools
+import math
 import warnings
 from types import SimpleNamespace
 
@@ -17,7 +18,12 @@ from steinpath.risk._leave_out import FoldRuns, cross_validate, shrunk_burman
 from steinpath.risk._methods import n_folds
 from steinpath.risk._options import RiskOptions
 from steinpath.risk._splits import random_folds
-from steinpath.risk._stopping import growing_horizons, may_still_improve
+from steinpath.risk._stopping import (
+    contenders,
+    growing_horizons,
+    may_reach,
+    may_still_improve,
+)
 from steinpath.tuning._tune import start_all
 
 
@@ -79,6 +85,31 @@ def test_only_the_change_of_an_iterate_counts_that_will_be_taken():
     assert may_still_improve(curves(falling), at=100)
     assert may_still_improve(curves(rising), at=100)
     assert not may_still_improve(curves(1 + (t < 40)), at=100)
+
+
+def test_a_risk_above_a_limit_is_given_up_later_than_early():
+    early, late = np.arange(26), np.arange(101)
+    above = 1.3 - 0.01 * early  # falls by 0.13 in the last doubling, to 1.05
+    assert may_reach(curves(above), 0.8)
+    assert not may_reach(curves(above), 0.75)
+    assert may_reach(curves(above), math.inf)
+    slow = 1.3 - 0.0025 * late
+    assert not may_reach(curves(slow), 1.0)
+    assert may_reach(curves(slow), 1.06)
+
+
+def test_only_paths_that_are_clearly_behind_are_dropped():
+    X, y, _ = draw(80, 10)
+    tuning = sp.tune(X, y, sp.LAD(), sp.Lasso, lams=10, n_iter=50, rng=0, method="folds")
+    kept = contenders(tuning.risks)
+    lowest = tuning.risk.min(axis=1)
+    half = tuning.risk[:, :26].min(axis=1)
+    for k, risk in enumerate(tuning.risks):
+        stderr = tuning.compare((k, risk.best_iter), tuning.best)[1]
+        behind = lowest[k] - max(half[k] - tuning.risk[k, 26:].min(), 0) - lowest.min()
+        assert (k in kept) == (behind <= 2 * stderr)
+    assert 1 <= len(kept) < 10
+    assert tuning.best[0] in kept
 
 
 # ----- Folds that go on -----

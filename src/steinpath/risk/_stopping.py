@@ -95,6 +95,14 @@ def contenders(risks: Sequence[Risk]) -> list[int]:
     return kept
 
 
+def may_reach(risks: Sequence[Risk], limit: float) -> bool:
+    """Whether a path may fall to a limit; early on, by twice what the last doubling lowered it."""
+    curves = _curves(risks)
+    lowest, fall = _lowest_and_fall(curves)
+    further = 2 * np.maximum(fall, 0.0) if curves.shape[1] <= _EARLY else 0.0
+    return bool(np.any(lowest - further <= limit))
+
+
 def _curves(risks: Sequence[Risk]) -> np.ndarray:
     """Return risks of paths of the same length, of shape (paths, n_iter + 1)."""
     return np.stack([to_numpy(risk.values).astype(float) for risk in risks])

@@ -55,6 +55,7 @@ from steinpath.risk._stopping import (
     contenders,
     far_enough,
     growing_horizons,
+    may_reach,
     may_still_improve,
 )
 from steinpath.tuning._tuning import ChoiceContext, Tuning
@@ -317,8 +318,8 @@ class Search:
                 break
             newest = list(rough.values())
             last = None if self.iterate is None else self.batch.n_iter  # which will be selected
-            beyond = min(float(risk.values[risk.best_iter]) for risk in newest) > self.limit
-            if n_iter is None and (beyond or not may_still_improve(newest, last, early=True)):
+            hopeful = may_reach(newest, self.limit) and may_still_improve(newest, last, early=True)
+            if n_iter is None and not hopeful:
                 stop = "risk"
                 break
             if race and self.iterate is None and horizon < horizons[-1]:
