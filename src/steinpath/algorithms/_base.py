@@ -128,6 +128,11 @@ class Maps(ABC):
 class Algorithm(ABC):
     """Algorithm that is bound to a problem to obtain a pair of maps."""
 
+    @property
+    def adapts(self) -> bool:
+        """Whether it changes during the run of a path; see `ProximalAlgorithm.adapted`."""
+        return False
+
     @abstractmethod
     def bind(
         self, design: Design, y: Array, loss: Loss, penalty: Penalty
@@ -375,11 +380,6 @@ class ProximalAlgorithm(Algorithm):
     def numbers(self, t: int) -> tuple[float, ...] | None:
         """Return the numbers by which its updates at an iteration differ; see `Maps`."""
         return () if self.steady else None
-
-    @property
-    def adapts(self) -> bool:
-        """Whether it changes during the run of a path, by `adapted`."""
-        return False
 
     def weight(self, t: int) -> float:
         """Return the factor of the dual step, and divisor of the primal step, at an iteration."""

@@ -154,18 +154,20 @@ class HalpernPDHG(PrimalDual):
 
     def _since(self, t: int) -> int:
         """Return the number of iterations since the last restart, for the coefficients."""
-        since = max(t - self.warmup, 0)
-        if isinstance(self.restart, str):
-            last = [start for start, _ in self.schedule if start <= t]
-            return t - last[-1] if last else since
-        return since if self.restart is None else since % self.restart
+        since = max(t - self._latest(t)[0], 0)
+        return since % self.restart if isinstance(self.restart, int) else since
+
+    def _latest(self, t: int) -> tuple[int, float]:
+        """Return the last restart of the schedule up to an iteration, and its weight."""
+        latest = (restart for restart in reversed(self.schedule) if restart[0] <= t)
+        return next(latest, (self.warmup, 1.0))
 
     @property
     def adapts(self) -> bool:
         return isinstance(self.restart, str)
 
     def weight(self, t: int) -> float:
-        return next((weight for start, weight in reversed(self.schedule) if start <= t), 1.0)
+        return self._latest(t)[1]
 
     def adapted(
         self,

@@ -134,7 +134,7 @@ class Batch(Sequence[Path]):
 
     def extended(self, n_iter: int, watch: Watch | None = None, room: int = 0) -> Batch:
         """Extend all runs to ``n_iter`` iterations in total, with ``room`` for later ones."""
-        if not (isinstance(self.algorithm, ProximalAlgorithm) and self.algorithm.adapts):
+        if not self.algorithm.adapts:
 
             def seen(t: int, newest: Newest, past: Histories) -> bool:
                 return watch is not None and watch(t, newest.b[:, :, 0])
@@ -201,7 +201,7 @@ class Batch(Sequence[Path]):
         assert self._past is not None
         past, first, iteration = self._past.copy(), self.n_iter + 1, Iteration(self.maps, self.data)
         recording = None
-        if not getattr(self.algorithm, "adapts", False):  # its states are read at every iteration
+        if not self.algorithm.adapts:  # its states are read at every iteration
             recording = recording_of(self.maps, self.data.target, n_iter - self.n_iter)
         times = range(first, n_iter + 1)
         every = SELDOM if self.maps.structured else 1  # user-defined maps may return any numbers

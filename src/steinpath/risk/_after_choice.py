@@ -32,15 +32,13 @@ from steinpath.risk._nested import InnerRuns, NestedSelection, SelectionRule, ce
 from steinpath.risk._options import RiskOptions
 from steinpath.risk._risk import Risk, compare_risks
 from steinpath.risk._splits import Splits, make_splits
-from steinpath.risk._stopping import work_of_a_step
+from steinpath.risk._stopping import BEHIND, work_of_a_step
 
 # Number of folds; the second number is used if the first is too expensive.
 _FOLDS = (10, 5)
 # Number of penalties among which the selection is repeated, those with the smallest risks: minimum,
 # maximum, and maximum if there are few rows, for which the selection is less certain.
 _FEWEST, _MOST, _MOST_OF_FEW = 3, 8, 12
-# Standard errors of the difference by which others are behind that would not be selected.
-_BEHIND = 2.0
 # Nested folds may take half as many steps of runs as the tuning, with few rows three times of that.
 # The accurate estimate of the selected risk adds this many columns to the tuning: probes and folds.
 _FEW_ROWS, _FOR_FEW, _CAREFUL = 300, 3, 40
@@ -379,7 +377,7 @@ def _candidates(
     if selection_rule.rule == "min":  # without those that are clearly behind
         chosen = risks[best[0]], best[1]
         gaps = [compare_risks(risks[k], at[k], *chosen) for k in order.tolist()]
-        close = [gap <= _BEHIND * stderr for gap, stderr in gaps]
+        close = [gap <= BEHIND * stderr for gap, stderr in gaps]
         order = np.concatenate([order[close], order[:_FEWEST]])
         order = order[np.sort(np.unique(order, return_index=True)[1])]
     if selection_rule.rule == "one_se":  # also neighbours of the selection
@@ -503,16 +501,16 @@ def _unit_losses(
     rows = np.arange(first.path.n_samples) if held_out is None else held_out.rows
     which, own = design.places(rows)
     losses = np.zeros((len(risks), len(iterates), len(own)))
+    known = [iterates[iterates < risk.values.shape[0]] for risk in risks]
     for k, risk in enumerate(risks):
-        for j, t in enumerate(iterates[iterates < risk.values.shape[0]].tolist()):
+        for j, t in enumerate(known[k].tolist()):
             predictions = risk.predictions.of(slice(t, t + 1))
             of_rows = observation_losses(risk.criterion, risk.path.response, predictions)
             losses[k, j] = to_numpy(of_rows)[0, own].astype(float)
     means = design.over_rows(losses.sum(axis=-1)) / len(rows)
     for k, risk in enumerate(risks):
-        known = iterates[iterates < risk.values.shape[0]]
-        values = to_numpy(risk.values).astype(float)[known]
-        losses[k, : len(known)] += (values - means[k, : len(known)])[:, None]
+        values = to_numpy(risk.values).astype(float)[known[k]]
+        losses[k, : len(values)] += (values - means[k, : len(values)])[:, None]
     sizes = np.ones(len(rows))
     if first.groups is not None:
         codes = np.unique(first.groups[rows], return_inverse=True)[1]

@@ -27,8 +27,8 @@ _FIRST, _GROWTH, _MOST = 25, 2, 1600
 _LEAST = 50
 # Iterations beyond the selected one that are estimated, at least.
 _MARGIN = 8
-# Standard errors of the difference by which a path is behind that is not continued.
-_BEHIND = 2.0
+#: Standard errors of the difference by which a path is behind that is not continued or selected.
+BEHIND = 2.0
 # A doubling of this many iterations or more lowers the risk by this share of the last fall.
 _EARLY, _LATER = 100, 0.25
 # Further iterations or penalties are worthwhile if they lower the risk by this share.
@@ -90,7 +90,7 @@ def contenders(risks: Sequence[Risk]) -> list[int]:
     for j, risk in enumerate(risks):
         behind = float(lowest[j] - lowest[k] - max(fall[j], 0.0))
         stderr = compare_risks(risk, risk.best_iter, risks[k], risks[k].best_iter)[1]
-        if behind <= _BEHIND * stderr:
+        if behind <= BEHIND * stderr:
             kept.append(j)
     return kept
 

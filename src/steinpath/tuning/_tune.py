@@ -318,8 +318,9 @@ class Search:
                 break
             newest = list(rough.values())
             last = None if self.iterate is None else self.batch.n_iter  # which will be selected
-            hopeful = may_reach(newest, self.limit) and may_still_improve(newest, last, early=True)
-            if n_iter is None and not hopeful:
+            if n_iter is None and not (
+                may_reach(newest, self.limit) and may_still_improve(newest, last, early=True)
+            ):
                 stop = "risk"
                 break
             if race and self.iterate is None and horizon < horizons[-1]:
