@@ -448,9 +448,8 @@ def test_workers_with_many_threads_share_the_cores():
 def test_what_is_not_available_is_refused():
     X, y, _ = draw(60, 12)
     design, args = LocalDesign(X, CUTS), (y, sp.LAD(), sp.Lasso(0.3))
-    for name, value in (("stop", sp.StopOnRisk()), ("sample_weight", np.arange(1, 61))):
-        with pytest.raises(ValueError, match=f"{name} is not supported for a distributed design"):
-            sp.run(design, *args, **{name: value})
+    with pytest.raises(ValueError, match="stop is not supported for a distributed design"):
+        sp.run(design, *args, stop=sp.StopOnRisk())
     maps = [lambda *_: None] * 4
     with pytest.raises(ValueError, match="Recursion is not supported for a distributed design"):
         sp.run(design, y, sp.LAD(), sp.NoPenalty(), sp.Recursion(*maps))
@@ -470,8 +469,6 @@ def test_what_is_not_available_is_refused():
             sp.estimate_risk(path, **options)
     with pytest.raises(ValueError, match="X has 60 rows, but y has 5 entries"):
         sp.run(design, y[:5], *args[1:])
-    with pytest.raises(ValueError, match="sample_weight is not available for rows on a cluster"):
-        sp.LADLasso().fit(design, y, sample_weight=np.ones(60))
     with pytest.raises(ValueError, match="warm_start is not available for rows on a cluster"):
         sp.LADLasso(warm_start=True).fit(design, y)
     with pytest.raises(TypeError, match=r"penalty\(lam\) must return a Penalty"):

@@ -15,6 +15,7 @@ from problems import draw, draw_for
 from steinpath.design._transformed import ScaledDesign
 from steinpath.engine import _batch
 
+WEIGHTS = np.where(np.random.default_rng(6).random(60) < 0.5, 2.0, 0.4)
 GROUPS = np.random.default_rng(5).permutation(np.arange(60) // 4)
 EXACT = {"method": "compressed", "precision": "float64"}
 LOSSES = {
@@ -65,6 +66,29 @@ def test_rows_are_left_out_as_in_memory(loss, options):
     X, y, _ = draw_for(loss, 60, 12)
     both = both_runs(X, y, loss, penalty, n_iter=15, fit_intercept=True)
     assert_same_risk(*(sp.estimate_risk(each, rng=3, **options) for each in both))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"method": "folds"},
+        {"method": "loo", "groups": GROUPS},
+        EXACT | {"audit": 8},
+        EXACT | {"audit": "folds", "row_scale": "norm"},
+    ],
+    ids=str,
+)
+def test_with_sample_weights(loss, options):
+    loss, penalty = LOSSES[loss]
+    X, y, _ = draw_for(loss, 60, 12)
+    how = {"fit_intercept": True, "sample_weight": WEIGHTS}
+    both = both_runs(X, y, loss, penalty, n_iter=15, **how)
+    assert_same_risk(*(sp.estimate_risk(each, rng=3, **options) for each in both))
+    if not loss.margin:
+        found, expected = (sp.coefficient_intervals(each, rng=0) for each in both)
+        assert_close(found.estimate, expected.estimate, atol=1e-5)
+        assert_close(found.stderr, expected.stderr, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -137,6 +161,7 @@ def both_tunings(X, y, *args, cuts=CUTS, **options):
 
 
 TUNINGS = {
+    "weights": {"fit_intercept": True, "sample_weight": WEIGHTS},
     "auto": {"fit_intercept": True},
     "groups": {"fit_intercept": True, "groups": GROUPS, "n_iter": 30},
     "time": {"cv": TimeSeriesSplit(4), "n_iter": 30, "fit_intercept": True},

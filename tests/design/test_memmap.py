@@ -358,7 +358,7 @@ def test_rows_taken_from_a_file_of_integers(mapped):
     X, y = problem()
     X = (9 * X).astype("int16")
     weights = np.arange(40) % 3
-    options = {"needs_risk": False, "standardize": True, "about_mean": True}
+    options = {"expand": False, "standardize": True, "about_mean": True}
     (_, found), (_, expected) = (
         prepare_rows(data, y, weights, **options) for data in (mapped(X), X.astype(float))
     )

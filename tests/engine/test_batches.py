@@ -7,8 +7,6 @@ import torch
 
 import steinpath as sp
 from problems import PENALTY_EXAMPLES, SOME_LOSSES, responses
-from steinpath.design._conversion import as_design
-from steinpath.design._transformed import WeightedDesign
 from steinpath.risk._estimate import estimate_together
 from steinpath.risk._options import RiskOptions
 
@@ -142,8 +140,8 @@ def test_refusals():
         sp.run_batch(X, y, sp.LAD(), sp.Lasso)
     with pytest.raises(TypeError, match="must be a Penalty"):
         sp.run_batch(X, y, sp.LAD(), 0.3)
-    with pytest.raises(ValueError, match="do not support sample weights"):
-        sp.run_batch(WeightedDesign(as_design(X[0]), np.arange(1, N + 1)), y, sp.LAD(), lasso)
+    with pytest.raises(ValueError, match="sample_weight has 2 entries"):
+        sp.run_batch(X[0], y, sp.LAD(), lasso, sample_weight=[1.0, 2.0])
 
 
 STEPS = {

@@ -153,7 +153,7 @@ def test_dual_readings_come_after_those_of_the_coefficients_and_are_watched():
         lambda t: None,
         lambda t: np.ones((1, 2)) if t == 0 else None,
         [dual_reader],
-        lambda t, du: watched.update({t: du.copy()}),
+        lambda t, du, rows: watched.update({t: du.copy()}),
     )
     assert feed.width == (1, 2)
     read = dict(responses(Linearization(batch_of(path)), feed))

@@ -140,31 +140,40 @@ def test_arrays_may_change_afterwards():
     np.testing.assert_array_equal(path.objective, expected)
 
 
-def test_there_is_no_risk_estimate():
-    X, y, counts = problem(15, 7)
-    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=4, sample_weight=counts)
-    for refuses in (
-        sp.estimate_risk,
-        sp.correction_matrices,
-        sp.cross_validate_path,
-        sp.leave_one_out_path,
-        sp.hold_out_path,
-        lambda path: sp.estimate_risk(path, method="loo"),
-        lambda path: sp.estimate_risk(path, method="folds"),
-        lambda path: sp.estimate_risk(path, method="exact", audit=4),
-        lambda path: sp.run(
-            X, y, path.loss, path.penalty, stop=sp.StopOnRisk(), sample_weight=counts
-        ),
-    ):
-        with pytest.raises(ValueError, match=r"non-uniform sample weights.*cannot be estimated"):
-            refuses(path)
+@everywhere(every=5)
+@LOSSES
+@INTERCEPT
+def test_rows_of_weight_zero_do_not_count(loss, intercept):
+    X, y, _ = problem(40, 6, loss=loss)
+    weights = np.where(np.arange(40) % 4 == 1, 0.0, FRACTIONS)
+    kept = weights > 0
+    how = {"n_iter": 20, "fit_intercept": intercept}
+    lam = 0.3 * np.sqrt(kept.mean())
+    path = sp.run(X, y, loss, sp.Lasso(0.3), **how, sample_weight=weights)
+    other = sp.run(X[kept], y[kept], loss, sp.Lasso(lam), **how, sample_weight=weights[kept])
+    np.testing.assert_allclose(path.coef, other.coef, atol=1e-9)
+    np.testing.assert_allclose(path.intercept, other.intercept, atol=1e-9)
+
+
+@everywhere(every=5)
+@pytest.mark.parametrize("members", [1, 3])
+def test_batches(members):
+    X, y, _ = problem(40, 6)
+    X, y = (np.stack([a + k for k in range(members)]) for a in (X, y))
+    how = {"n_iter": 10, "fit_intercept": True, "sample_weight": FRACTIONS}
+    batch = sp.run_batch(X, y, LAD, sp.Lasso(0.3), **how)
+    for k, risk in enumerate(sp.estimate_risk_batch(batch, rng=[0] * members)):
+        path = sp.run(X[k], y[k], LAD, sp.Lasso(0.3), batch[k].algorithm, **how)
+        np.testing.assert_allclose(batch[k].coef, path.coef, atol=1e-10)
+        expected = sp.estimate_risk(path, method="compressed", rng=0)
+        np.testing.assert_allclose(risk.values, expected.values, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
     ("weights", "error", "message"),
     [
-        ([1, 2, -1, 1], ValueError, "sample_weight must be positive"),
-        ([0, 0, 0, 0], ValueError, "sample_weight must be positive"),
+        ([1, 2, -1, 1], ValueError, r"must be nonnegative, but sample_weight\[2\] is -1"),
+        ([0, 0, 0, 0], ValueError, "sample_weight is zero for all rows"),
         ([1, 2, 1], ValueError, "X has 4 rows, but sample_weight has 3 entries"),
         ([1, 2, 1, 3, 1], ValueError, "X has 4 rows, but sample_weight has 5 entries"),
         ([1, 2, np.nan, 1], ValueError, "sample_weight has 1 value that is NaN or infinite"),

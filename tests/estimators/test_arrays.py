@@ -83,7 +83,7 @@ CASES = {
     "time": (sp.SqrtLasso(cv=TimeSeriesSplit(3), rule="one_se", **FAST), {}),
     "counts": (sp.LADRidge(**FAST), {"sample_weight": np.arange(48) % 3}),
     "weights": (
-        sp.HuberLasso(alpha=0.1, select="last", n_iter=20, tol=10.0),
+        sp.HuberLasso(alpha=0.1, select="last", n_iter=20, tol=10.0, random_state=0),
         {"sample_weight": 0.5 + np.arange(48) % 3},
     ),
     "quantiles": (sp.QuantileLasso(q=(0.1, 0.9), **FAST), {}),

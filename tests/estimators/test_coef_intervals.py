@@ -158,12 +158,18 @@ def test_saved_models_have_no_rows_and_say_so(model, data, how):
     assert len(pickle.dumps(model)) < data[0].nbytes / 2 + 20_000
 
 
-def test_weights_are_refused_but_equal_ones_are_none(data):
+def test_with_weights(data):
     X, y = data
-    model = sp.LADLasso(alpha=0.02, n_iter=40, method=None, select="last", tol=1.0)
-    with pytest.raises(ValueError, match="non-uniform sample weights"):
-        model.fit(X, y, np.linspace(1, 2, N)).coef_intervals()
+    model = sp.LADLasso(alpha=0.02, n_iter=40, method=None, select="last", tol=1.0, random_state=0)
+    plain = model.fit(X, y).coef_intervals()
     found = model.fit(X, y, np.full(N, 2.0)).coef_intervals()
+    np.testing.assert_array_equal(found.stderr, plain.stderr)
+    # rows of weight zero have no part in it
+    weights = np.where(np.arange(N) % 3 == 0, 0.0, np.linspace(0.5, 1.5, N))
+    kept = weights > 0
+    found = model.fit(X, y, weights).coef_intervals(without=[3])
+    expected = model.fit(X[kept], y[kept], weights[kept]).coef_intervals(without=[3])
+    np.testing.assert_allclose(found.estimate, expected.estimate)
     assert np.all(np.isfinite(found.stderr))
 
 

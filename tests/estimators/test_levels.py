@@ -123,13 +123,18 @@ def test_rows_of_weight_zero_are_ignored():
     np.testing.assert_allclose(one.predict(X), two.predict(X))
 
 
-def test_what_has_no_risk_is_refused():
-    data = table(100)
+@pytest.mark.parametrize("kind", ["linear", "curves", "curves and products"])
+def test_with_sample_weights(kind):
+    data = table(200)
     X = sp.TableEncoder(curves="auto", products="auto").fit_transform(data)
-    y, weights = target("linear", data), np.linspace(0.5, 1.5, 100)
-    for fixed in (sp.LADLasso(alpha=0.1, select="last"), sp.LADRidge(alpha=0.1, select=5)):
-        with pytest.raises(ValueError, match="not available with non-uniform sample weights"):
-            fixed.fit(X, y, sample_weight=weights)
+    rng = np.random.default_rng(0)
+    weights = rng.choice([0.4, 2.2], 200)
+    y = target(kind, data) + rng.standard_normal(200) / weights
+    found = sp.LADLasso(**FEW).fit(X, y, sample_weight=weights)
+    again = sp.LADLasso(**FEW).fit(X, y, sample_weight=3.3 * weights)
+    assert [level.name for level in found.levels_] == [level.name for level in again.levels_]
+    assert found.best_risk_ == pytest.approx(again.best_risk_)
+    assert abs(found.best_risk_ / sp.LADLasso(**FEW).fit(X, y).best_risk_ - 1) > 0.05
 
 
 def test_responses_of_any_form():

@@ -44,6 +44,7 @@ VALUES = {
     "warm_start": (False, True),
     "random_state": (None, 0, np.random.RandomState(0)),
     "transform_target": (None, None, None, "auto", "log", "sqrt"),
+    "positive": (False, False, False, True),
     "loss_params": (None, None, {}, {"delta": 2}, {"q": 0.9}, {"delta": -1}, {"x": 1}),
 }
 LOSSES = "lad", "huber", "square_root", "quantile", "squared", "logistic", "hinge", "squared_hinge"

@@ -170,7 +170,8 @@ def test_an_audit_leaves_out_whole_groups_and_adds_all_it_finds(audit, fit_inter
     np.testing.assert_allclose(risk.audit.difference, gaps.mean(axis=1), atol=1e-8)
     np.testing.assert_array_equal(risk.audit.share, np.ones(N_ITER + 1))
     np.testing.assert_allclose(risk.values, estimated.mean(axis=1) + gaps.mean(axis=1), atol=1e-8)
-    # groups are drawn without replacement, and their sums are independent
+    # groups are drawn without replacement, and their sums are independent: a ratio of two sums
+    gaps = gaps - gaps.mean(axis=1, keepdims=True)
     sums = np.stack([gaps[:, SITES[rows] == g].sum(axis=1) for g in some], axis=1)
     scaled = sums * m / len(rows)
     error = np.sqrt((1 - m / 6) / m) * scaled.std(axis=1, ddof=1)
@@ -193,6 +194,7 @@ def test_an_audit_by_folds_of_groups_leaves_nothing_of_the_estimate(method):
     np.testing.assert_array_equal(risk.audit.share, np.ones(N_ITER + 1))
     estimated = np.abs(y - risk.corrected)
     gaps = np.abs(y - left_out) - estimated + np.asarray(risk.audited.optimism)[:, None]
+    gaps -= gaps.mean(axis=1, keepdims=True)
     sums = np.stack([gaps[:, site == SITES].sum(axis=1) for site in range(6)], axis=1)
     error = (sums * 6 / N).std(axis=1, ddof=1) / np.sqrt(6)
     np.testing.assert_allclose(risk.audit.stderr, error, atol=1e-6)

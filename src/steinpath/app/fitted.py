@@ -53,6 +53,11 @@ _WHY = {
 }
 
 
+def count_shown(count: float) -> str:
+    """Return a number of rows, or the sum of their weights, as text."""
+    return f"{count:,}" if isinstance(count, int) else f"{count:,.1f}"
+
+
 class Coefficients(NamedTuple):
     """Coefficients as they are reported: levels of a category relative to its most frequent one.
 
@@ -202,7 +207,9 @@ class Fitted:
         if name is None or (not self.several and name == self.main.test_loss_):
             return self.tuning.chosen
         rows, actual, values = self.left_out_classes
-        losses = Decisions(values, actual).losses(name)
+        weights = self.tuning.chosen.weights
+        weights = None if weights is None else weights[rows]
+        losses = Decisions(values, actual, weights).losses(name)
         chosen = self.tuning.chosen.with_losses(rows, values[:, 0], losses)
         if name in self.estimator.scores_:
             value, stderr, _ = self.estimator.scores_[name]

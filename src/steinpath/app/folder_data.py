@@ -34,18 +34,20 @@ def encode_folder(
     target: str,
     group: str | None = None,
     task: str | None = None,
+    weight: str | None = None,
 ) -> tuple[DistributedDesign, Roles, Callable[[int], str]]:
     """Fit the encoder to all files as one table, on a cluster whose workers can read them.
 
     Returns its features as they are, the target and the groups, and the places of rows.
     """
     named = (*encoder.categories, *encoder.drop, *encoder.keep)
-    check_roles(folder.names, target, group, None, *named)
-    used = [target] if group is None else [target, group]
+    check_roles(folder.names, target, group, None, *named, *filter(None, [weight]))
+    used = [target, *(name for name in (group, weight) if name is not None)]
     files = _Files(folder, client)
     table = FileTable(files.columns(used), folder.format, where=folder.place)
     with placed(table.place):
-        roles = read_roles(table, target, group, None, task, encoder.missing == "impute")
+        impute = encoder.missing == "impute"
+        roles = read_roles(table, target, group, None, task, impute, weight)
     if roles.rows is not None:
         files.kept = np.isin(np.arange(table.frame.num_rows), roles.rows)
         table = table.take(roles.rows)

@@ -37,7 +37,8 @@ class Roles:
     """The target, groups and times of the rows of a fit, and which rows of the table these are.
 
     y: numbers, or for classification numbers or texts as in the table; rows: by time if there is
-    one, None for all in order; groups: numbers from 0; times: increasing; summaries by column
+    one, None for all in order; groups: numbers from 0; times: increasing; weights: nonnegative;
+    summaries by column
     """
 
     y: np.ndarray
@@ -45,6 +46,7 @@ class Roles:
     rows: np.ndarray | None
     groups: np.ndarray | None
     times: np.ndarray | None
+    weights: np.ndarray | None
     summaries: dict[str, ColumnSummary]
     notes: tuple[str, ...]
 
@@ -52,11 +54,11 @@ class Roles:
 def check_roles(
     columns: Collection[str], target: str, group: str | None, time: str | None, *others: str
 ) -> None:
-    """Refuse unknown columns, and a target that is a group, a time or among other named columns."""
+    """Refuse unknown columns, and a target that has another role."""
     named = (*others, *filter(None, (group, time)))
     refuse_unknown(columns, (target, *named))
     if target in named:
-        roles = "the group, the time or a category, nor be dropped or kept"
+        roles = "the group, the time, the weight or a category, nor be dropped or kept"
         raise DataError(f"{target!r} is the target, which cannot be {roles}; name another column")
 
 
@@ -67,6 +69,7 @@ def read_roles(
     time: str | None = None,
     task: str | None = None,
     impute: bool = False,
+    weight: str | None = None,
 ) -> Roles:
     """Return the target, the groups and the times of the rows; rows in messages are the table's.
 
@@ -96,25 +99,30 @@ def read_roles(
     elif missing:
         were = "was" if missing == 1 else "were"
         notes.append(f"{counted(missing, 'row')} without a target {were} dropped")
-    groups = times = None
+    groups = times = weights = None
     if group is not None:
         groups, detail = _groups(table, group, kept)
         summaries[group] = ColumnSummary(group, "group", detail, 0, 0)
         notes.append(f"rows with the same {group!r:.60} are held out together ({detail})")
+    if weight is not None:
+        weights = _weights(weight, table.read(weight, as_labels=False), kept)
+        detail = f"from {weights.min():.3g} to {weights.max():.3g}"
+        summaries[weight] = ColumnSummary(weight, "weight", detail, 0, 0)
+        notes.append(f"rows count by their weight {weight!r:.60} in the fit and in all errors")
     rows = kept if missing else None
     if time is not None:
         read = table.read(time, as_labels=False)
         times = _times(time, read, kept)
         order = np.argsort(times, kind="stable")
         times, rows = times[order], kept[order]
-        groups = None if groups is None else groups[order]
+        groups, weights = (None if x is None else x[order] for x in (groups, weights))
         detail = describe(ReadColumn(read.kind, times))
         summaries[time] = ColumnSummary(time, "time", detail, 0, 0)
         notes.append(f"rows are sorted by {time!r:.60}; later rows are predicted from earlier rows")
         signs[time] = read.sign
     y = y if rows is None else y[rows]
     removed = as_notes(remark_signs(name, sign) for name, sign in signs.items() if sign)
-    return Roles(y, chosen, rows, groups, times, summaries, (*removed, *notes))
+    return Roles(y, chosen, rows, groups, times, weights, summaries, (*removed, *notes))
 
 
 def _task(table: FileTable, name: str, read: ReadColumn, task: str | None) -> str:
@@ -181,6 +189,20 @@ def _groups(table: FileTable, name: str, kept: np.ndarray) -> tuple[np.ndarray, 
     low, high = int(sizes.min()), int(sizes.max())
     size = counted(low, "row") if low == high else f"{low} to {counted(high, 'row')}"
     return groups, f"{len(labels)} groups of {size}"
+
+
+def _weights(name: str, read: ReadColumn, kept: np.ndarray) -> np.ndarray:
+    """Return the weights of the rows that are kept; refuse texts, missing and negative ones."""
+    read.refuse_doubtful()
+    if read.kind == "O":
+        said, other = "the weight {name!r} must hold numbers, but has {other}", read.first_other
+        raise DataError(Message(said, name=name, other=read.placed(other("number"))))
+    advice = "every row needs a weight: fill it in, or remove these rows"
+    weights = _complete(name, read, kept, advice).astype(float)
+    if weights.min() < 0 or not weights.any():
+        found = f"has {weights.min():g}" if weights.any() else "is 0 in every row"
+        raise DataError(f"the weight {name!r} must be nonnegative, but {found}")
+    return weights
 
 
 def _times(name: str, read: ReadColumn, kept: np.ndarray) -> np.ndarray:

@@ -119,9 +119,10 @@ class DistributedDesign(ScalableDesign):
         return self.on_blocks(_method, self, "gram", of_rows, dtype, center)
 
     def column_moments(self, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return means and standard deviations of the columns; weights are not supported."""
-        moments: tuple[np.ndarray, np.ndarray] = self.on_blocks(_method, self, "column_moments")
-        return moments
+        """Return weighted means and standard deviations of the columns."""
+        found: tuple[np.ndarray, np.ndarray]
+        found = self.on_blocks(_method, self, "column_moments", weights)
+        return found
 
 
 def _method(design: Design, name: str, *args: Any) -> Any:

@@ -128,6 +128,8 @@ def _design_parts(obj: Any) -> Any:
         return InterceptDesign, (obj.inner, obj.means, obj.intercept_scale), {"_norm": obj._norm}
     if isinstance(obj, ScaledDesign):
         return ScaledDesign, (obj.inner, obj.scale), {"_norm": obj._norm}
+    if isinstance(obj, WeightedDesign):  # each block takes the weights of its own rows
+        return WeightedDesign.of_sample, (obj.inner, obj.all_weights), {"_norm": obj._norm}
     return None
 
 
@@ -181,8 +183,6 @@ class CallPickler(Pickler):  # type: ignore[misc]
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, RunData):
             return _data_of_block, (obj.y[:, 0], obj.loss, obj.design, obj.level)
-        if isinstance(obj, WeightedDesign):
-            raise ValueError("sample_weight is not supported for a distributed design; omit it")
         if isinstance(obj, Path):
             raise NotOnWorkers
         if isinstance(obj, TransformedDesign) and obj._norm is None:

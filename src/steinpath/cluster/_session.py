@@ -107,20 +107,27 @@ class WorkerDesign(ScalableDesign):
             raise NotImplementedError("products of rows with rows of other blocks")
         return self.over_rows(self.own.gram(False, dtype, center))
 
-    def column_moments(self) -> tuple[np.ndarray, np.ndarray]:
+    def column_moments(self, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return means and standard deviations of the columns, from those of pieces of rows."""
         pieces: Iterable[Any] = [self.own]
+        weights = np.ones(self.n_rows) if weights is None else weights
+        own, total = [self.local(weights)], float(weights.sum())
         if isinstance(self.own, DenseDesign):
             n_pieces = min(1 + self.own.example.size // _PIECE, self.shape[0])
             pieces = (part.astype(float) for part in np.array_split(self.own.example, n_pieces))
-        moments = [([piece.shape[0]], *column_moments(piece)) for piece in pieces]
+            own = np.array_split(own[0], n_pieces)
+        nothing = [0.0], np.zeros(self.shape[1]), np.zeros(self.shape[1])
+        moments = [
+            ([some.sum()], *column_moments(piece, some)) if some.any() else nothing
+            for piece, some in zip(pieces, own, strict=True)
+        ]
         counts, own_means, deviations = (np.array(values) for values in zip(*moments, strict=True))
-        means = self.over_rows((counts * own_means).sum(axis=0)) / self.n_rows
-        gaps = np.hypot(deviations, own_means - means)
+        means = self.over_rows((counts * own_means).sum(axis=0)) / total
+        gaps = np.where(counts > 0, np.hypot(deviations, own_means - means), 0.0)
         unit = self.largest(gaps.max(axis=0))
         unit = np.where(unit > 0, unit, 1)  # so that squares neither underflow nor overflow
         squares = self.over_rows((counts * (gaps / unit) ** 2).sum(axis=0))
-        return means, unit * np.sqrt(squares / self.n_rows)
+        return means, unit * np.sqrt(squares / total)
 
     def _with(self, own: ScalableDesign) -> WorkerDesign:
         return WorkerDesign(own, self.communicator, self.all_y)

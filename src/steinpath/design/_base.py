@@ -50,8 +50,8 @@ class Design(ABC):
         ``(n, p)``.
     example : Array
         Any array of the design's namespace, dtype and device; new arrays are created like it.
-    weights : Array of shape (n,) or None
-        Row weights with mean 1; None if all are equal. `rmatmat` includes them.
+    all_weights : ndarray of shape (n,) or None
+        Sample weights of all rows, with mean 1; None if all are equal. `rmatmat` includes them.
     out_of_core : bool
         Whether a product costs much more than its arithmetic, as if X is read from a file.
     is_remote : bool
@@ -66,7 +66,7 @@ class Design(ABC):
 
     shape: tuple[int, int]
     example: Array
-    weights: Array | None = None
+    all_weights: np.ndarray | None = None
     out_of_core: bool = False
     is_remote: bool = False
     all_y: Array | None = None
@@ -106,7 +106,12 @@ class Design(ABC):
     @property
     def rows(self) -> Rows:
         """Number of rows and how to sum over them."""
-        return Rows(self.n_rows, self.weights, None if self.is_whole else self.over_rows)
+        return Rows(self.n_rows, complete=None if self.is_whole else self.over_rows)
+
+    @property
+    def unweighted(self) -> Design:
+        """The same matrix without sample weights."""
+        return self
 
     # A design may hold only a share of the rows. Arrays with one entry per row then have
     # ``shape[0]`` entries, for these; the following methods compute quantities of all rows.
@@ -248,6 +253,7 @@ class TransformedDesign(Design):
     def __init__(self, inner: Design):
         self.inner = inner
         self.shape, self.example, self.out_of_core = inner.shape, inner.example, inner.out_of_core
+        self.all_weights = inner.all_weights
 
     n_rows = of_inner("n_rows")
     largest_share = of_inner("largest_share")

@@ -48,6 +48,10 @@ class ScreenedDesign(InterceptDesign):
     def _with(self, features: InterceptDesign, mask: Array) -> ScreenedDesign:
         return ScreenedDesign(features, self._screen, mask)
 
+    @property
+    def unweighted(self) -> ScreenedDesign:
+        return self._with(self._features.unweighted, self._mask)
+
     def forward(self, block: Array) -> Array:
         return super().forward(block * along_rows(self._mask, block))
 

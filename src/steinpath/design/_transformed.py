@@ -15,12 +15,13 @@ from steinpath._support.arrays import (
     along_rows,
     cast,
     in_own_precision,
-    largest,
     namespace,
     rows_product,
     take,
+    to_numpy,
     unit_of,
 )
+from steinpath._support.caching import cached_property
 from steinpath._support.validation import check_array
 from steinpath.design._base import Design, ScalableDesign, TransformedDesign, of_inner
 from steinpath.problem._rows import Rows
@@ -37,7 +38,7 @@ class InterceptDesign(TransformedDesign):
     def __init__(self, features: Design, means: Array | None = None, intercept_scale: Any = None):
         super().__init__(features)
         n, p = features.shape
-        self.shape, self.weights = (n, p + 1), features.weights
+        self.shape = (n, p + 1)
         if means is None:
             ones = self.zeros(n) + 1.0
             if features.members > 1:
@@ -52,6 +53,12 @@ class InterceptDesign(TransformedDesign):
 
     rows = of_inner("rows")
     has_gram = of_inner("has_gram")
+
+    @cached_property
+    def unweighted(self) -> InterceptDesign:
+        if self.all_weights is None:
+            return self
+        return InterceptDesign(self.inner.unweighted, self.means, self.intercept_scale)
 
     @property
     def members(self) -> int:
@@ -76,12 +83,12 @@ class InterceptDesign(TransformedDesign):
         """
         features = WeightedDesign.without(self.inner, left_out, count, copies)
         removed = self.array(self.local(left_out))[:, :, None]
-        kept = self.array(len(left_out) - left_out.sum(axis=0))[:, None]
+        kept = self.array(sums_of_weights(self, ~left_out))[:, None]
         # the centred rows sum to zero, so the kept rows sum to minus the others
         shift = -self.adjoint(removed)[:-1, ...] / kept
         xp = namespace(shift)
         squares = cast(self.row_squares(), xp.float64)[:, None, None]
-        mean_square = self.over_rows(xp.sum((1 - removed) * squares, axis=0)) / kept
+        mean_square = self.total((1 - removed) * squares) / kept
         spread = mean_square - xp.sum(cast(shift, xp.float64) ** 2, axis=0)
         # if only rounding errors remain, use the scale of all rows, for which the steps are safe
         some = spread > 64 * float(xp.finfo(shift.dtype).eps) * mean_square
@@ -156,7 +163,7 @@ def _root_or_one(mean_square: Array, means: Array) -> Any:
 
 
 class WeightedDesign(TransformedDesign):
-    """Non-uniform sample weights, (n,) or (n, members, 1), by which ``adjoint`` repeats rows.
+    """Non-uniform row weights, (n,) or (n, members, 1), by which ``adjoint`` repeats rows.
 
     Fitted values and duals are those of single copies; ``count`` is the sample size, if given.
     """
@@ -170,15 +177,37 @@ class WeightedDesign(TransformedDesign):
         self._count: Any = self.n_rows if count is None else count
 
     @classmethod
+    def of_sample(cls, unweighted: Design, sample_weight: np.ndarray) -> WeightedDesign:
+        """Return the design with these sample weights of all rows, which have mean 1."""
+        own = cls(unweighted, unweighted.array(unweighted.local(sample_weight)))
+        own.all_weights = sample_weight
+        return own
+
+    @classmethod
     def without(
-        cls, unweighted: Design, left_out: np.ndarray, count: Any = None, copies: int = 1
+        cls, features: Design, left_out: np.ndarray, count: Any = None, copies: int = 1
     ) -> WeightedDesign:
         """Return the design of members that hold out rows; see `InterceptDesign.without`."""
-        kept = unweighted.array(unweighted.local(~left_out))[:, :, None]
+        kept = features.array(features.local(~left_out))[:, :, None]
+        if isinstance(features, WeightedDesign):
+            kept, features = kept * features.weights[:, None, None], features.inner
         weights = _copied(kept, copies, axis=1)
         if isinstance(count, np.ndarray):
-            count = _copied(unweighted.array(count)[:, None], copies, axis=0)
-        return cls(unweighted, weights, count)
+            count = _copied(features.array(count)[:, None], copies, axis=0)
+        return cls(features, weights, count)
+
+    @property
+    def unweighted(self) -> Design:
+        return self.inner
+
+    def astype(self, dtype: Any) -> WeightedDesign:
+        return self._of(self.inner.astype(dtype))
+
+    def part(self, rows: np.ndarray | None, columns: np.ndarray | None) -> WeightedDesign | None:
+        inner = self.inner.part(rows, columns)
+        if inner is None:
+            return None
+        return WeightedDesign(inner, self.weights if rows is None else take(self.weights, rows))
 
     @property
     def members(self) -> int:
@@ -189,10 +218,20 @@ class WeightedDesign(TransformedDesign):
         return Rows(self._count, self.weights, None if self.is_whole else self.over_rows)
 
     def member(self, k: int) -> WeightedDesign:
+        inner = self.inner.member(k)
         if self.weights.ndim == 1:
-            return self
-        count = int(self._count[k, 0]) if hasattr(self._count, "ndim") else self._count
-        return WeightedDesign(self.inner.member(k), self.weights[:, k, 0], count)
+            return self if inner is self.inner else self._of(inner)
+        count = self._count[k, 0] if hasattr(self._count, "ndim") else self._count
+        return WeightedDesign(inner, self.weights[:, k, 0], float(count))
+
+    def some(self, members: np.ndarray) -> WeightedDesign:
+        inner = self.inner.some(members)
+        return self if inner is self.inner else self._of(inner)
+
+    def _of(self, inner: Design) -> WeightedDesign:
+        own = WeightedDesign(inner, cast(self.weights, inner.example.dtype), self._count)
+        own.all_weights = self.all_weights
+        return own
 
     def adjoint(self, block: Array) -> Array:
         return self.inner.adjoint(self.rows.weighted(block))
@@ -205,18 +244,42 @@ def _copied(values: Array, copies: int, axis: int) -> Array:
     return values if copies == 1 else namespace(values).concat([values] * copies, axis=axis)
 
 
-def check_sample_weight(sample_weight: Any, design: Design) -> Array:
-    """Return positive row weights of a design."""
+def sums_of_weights(design: Design, rows: np.ndarray) -> np.ndarray:
+    """Return the sums of the sample weights of sets of all rows, (n, K): numbers of rows if 1."""
+    if design.all_weights is None:
+        return np.asarray(rows.sum(axis=0))
+    sums = design.all_weights @ rows
+    for k in np.flatnonzero(sums == 0):
+        if rows[:, k].any():
+            raise ValueError(
+                f"sample_weight is zero for all rows of a set that is used together, such as rows "
+                f"{np.flatnonzero(rows[:, k])[:3].tolist()}: the rows of a fold, or those that it "
+                "trains on; use other splits, or remove rows with weight 0"
+            )
+    return np.asarray(sums)
+
+
+def check_sample_weight(sample_weight: Any, design: Design) -> np.ndarray | None:
+    """Return the sample weights of all rows of a design, with mean 1; None if all are equal."""
     example = in_own_precision(sample_weight, design.example)
-    weights = check_array("sample_weight", sample_weight, ndim=1, reference=example)
-    if weights.shape[0] != design.shape[0]:
+    values = check_array("sample_weight", sample_weight, ndim=1, reference=example)
+    weights = to_numpy(values).astype(float)
+    if len(weights) != design.n_rows:
         raise ValueError(
-            f"X has {design.shape[0]} rows, but sample_weight has {weights.shape[0]} entries"
+            f"X has {design.n_rows} rows, but sample_weight has {len(weights)} entries"
         )
-    if not namespace(weights).all(weights > 0):
-        raise ValueError("sample_weight must be positive; remove rows with weight 0")
+    if not np.all(weights >= 0):
+        row = int(np.argmin(weights))
+        raise ValueError(
+            f"sample_weight must be nonnegative, but sample_weight[{row}] is {weights[row]:g}"
+        )
+    if not weights.any():
+        raise ValueError("sample_weight is zero for all rows; at least one must be positive")
+    if np.all(weights == weights[0]):
+        return None
     # only proportions matter; the division by a power of two is exact and avoids overflow
-    return cast(weights / unit_of(largest(weights)), design.example.dtype)
+    weights /= unit_of(weights.max())
+    return np.asarray(weights / weights.mean())
 
 
 class ScaledDesign(TransformedDesign):

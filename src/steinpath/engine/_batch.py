@@ -277,14 +277,19 @@ class Batch(Sequence[Path]):
         """Return states by name as a block (size, members, times)."""
         return _as_block(getattr(self.states, name)[:, times, :])
 
-    def dual_means(self) -> Array:
-        """Mean of each ``u^s`` for s ≥ 1, of shape (members, N, 1); 0 without an intercept."""
-        # centred columns of X are orthogonal to it, so corrections use duals minus their means
-        duals = self.states.u[:, 1:, :]
-        if not self.data.fit_intercept:
-            return 0 * duals[:, :, :1]
-        sums = namespace(duals).sum(duals, axis=2, keepdims=True)
-        return self.data.design.over_rows(sums) / self.n_samples
+    def duals_and_means(self) -> tuple[Array, Array]:
+        """Return duals (members, N, n) and what corrections subtract from them, (members, N, 1).
+
+        With sample weights, the duals of a row are those of all its copies. Weighted sums of the
+        centred columns are zero, so with an intercept the duals are centred, too.
+        """
+        duals, weights = self.states.u[:, 1:, :], self.data.design.rows.weights
+        means = 0 * duals[:, :, :1]
+        if self.data.fit_intercept:
+            sums = duals if weights is None else duals * weights
+            sums = namespace(duals).sum(sums, axis=2, keepdims=True)
+            means = self.data.design.over_rows(sums) / self.n_samples
+        return (duals, means) if weights is None else ((duals - means) * weights, 0 * means)
 
     def part(self, members: Sequence[int]) -> Batch:
         """Return a batch of some members."""

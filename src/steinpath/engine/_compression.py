@@ -306,6 +306,7 @@ def probe_columns(
     design: Design, moments: Array | None, row_squares: Array | None, probes: Array, on_rows: bool
 ) -> ProbeColumns:
     """Return the columns that estimate the traces with probes of coefficients or of rows."""
+    design = design.unweighted
     if moments is not None:
         weighed = namespace(probes).tensordot(cast(moments, probes.dtype), probes, axes=1)
         return ProbeColumns(probes, None, weighed)
@@ -392,7 +393,7 @@ def compress(
     early iterates, at which the risk has its minimum and the duals change most, would count too
     little. Singular values below ``tol`` times the largest are dropped; 0 keeps a full basis.
     """
-    duals, means = batch.states.u[:, 1:, :], batch.dual_means()
+    duals, means = batch.duals_and_means()
     trajectories: dict[int, Trajectory] = {}
     width = _SKETCH
     while left := [k for k in range(len(rngs)) if k not in trajectories]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from steinpath._support.arrays import Array, cast, largest, like, namespace, to_numpy
+from steinpath._support.arrays import Array, cast, largest, like, namespace, take, to_numpy
 from steinpath._support.caching import cached_property
 from steinpath._support.validation import check_flag, check_instance, check_size
 from steinpath.algorithms._base import Algorithm, Maps
@@ -84,6 +84,11 @@ class RunData:
         return to_numpy(self.all_y) if self.loss.margin else None
 
     @property
+    def sample_weight(self) -> np.ndarray | None:
+        """Sample weights of all rows, with mean 1; None if all are equal."""
+        return self.design.all_weights
+
+    @property
     def fit_intercept(self) -> bool:
         """Whether models have an intercept."""
         return isinstance(self.design, InterceptDesign)
@@ -120,8 +125,11 @@ class RunData:
             return replace(self, design=masked)
         # labels minus a level would no longer be labels
         level = float(self.level[0]) if self.loss.margin else 0.0
-        y = to_numpy(self.all_targets)
-        offsets = [self.loss.start(y[~left_out[:, k]]) - level for k in range(left_out.shape[1])]
+        y, weights = to_numpy(self.all_targets), self.sample_weight
+        offsets = [
+            self.loss.start(y[kept], None if weights is None else weights[kept]) - level
+            for kept in ~left_out.T
+        ]
         offset = self.design.array(np.tile(np.asarray(offsets), copies))
         return replace(self, design=design.without(left_out, count, copies), offset=offset)
 
@@ -132,17 +140,17 @@ def prepare(X: Any, y: Any, loss: Loss, fit_intercept: bool, sample_weight: Any 
     check_flag("fit_intercept", fit_intercept)
     design = as_design(X)
     y = check_response(y, design)
-    counts = None
-    if sample_weight is not None:
-        counts = check_sample_weight(sample_weight, design)
-        xp = namespace(counts)
-        if xp.all(counts == counts[0]):
-            counts = None
-        else:
-            design = WeightedDesign(design, counts / xp.mean(counts))
-    loss, level = loss.on(y, counts), 0.0
+    screen, level = design.screen, 0.0
+    weights = None if sample_weight is None else check_sample_weight(sample_weight, design)
+    if weights is not None:
+        design = WeightedDesign.of_sample(design, weights)
+    if weights is None:
+        loss = loss.on(y)
+    else:  # every class needs rows that count
+        some = np.flatnonzero(weights)
+        loss = loss.on(take(y, some), weights[some])
     if fit_intercept:
-        screen, level = design.screen, loss.start(y, counts)
+        level = loss.start(y, weights)
         design = InterceptDesign(design)
         design = design if screen is None else ScreenedDesign(design, screen)
     check_size("y", largest(y - level), design.example.dtype, y.shape, namespace(y))

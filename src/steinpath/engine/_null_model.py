@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -85,25 +86,27 @@ def _null_gradient(data: RunData, free: np.ndarray) -> Array:
     # only their span matters, and orthogonal columns converge fast in any units
     columns = design.array(np.linalg.qr(to_numpy(columns))[0] * math.sqrt(design.n_rows))
     # at convergence the dual is minus the gradient, a subgradient where the loss is nonsmooth
-    path = run(columns, data.all_targets, loss, NoPenalty(), n_iter=_NULL_ITERATIONS)
+    how: dict[str, Any] = {"n_iter": _NULL_ITERATIONS, "sample_weight": data.sample_weight}
+    path = run(columns, data.all_targets, loss, NoPenalty(), **how)
     return -design.local(path.dual[-1, :])
 
 
 def _balanced(y: Array, data: RunData) -> Array:
     """Return the gradient at the best constant, balanced to sum zero by residuals at a kink."""
-    gradient = data.loss.gradient(y - data.loss.location(data.all_targets), 0.0, _rows(data))
-    values = to_numpy(gradient)
-    at_kink = values == 0
-    total, count = data.design.over_rows(np.array([values.sum(), at_kink.sum()], dtype=float))
+    best = data.loss.location(data.all_targets, data.sample_weight)
+    values = to_numpy(data.loss.gradient(y - best, 0.0, _rows(data)))
+    at_kink, weights = values == 0, data.design.rows.weights
+    own = np.ones(1) if weights is None else to_numpy(weights)
+    sums = np.array([(own * values).sum(), (own * at_kink).sum()], dtype=float)
+    total, count = data.design.over_rows(sums)
     if count:
         values = np.where(at_kink, -total / count, values)
     return like(values, y)
 
 
 def _rows(data: RunData) -> Rows:
-    """Return the rows of the first member, unweighted."""
-    complete = None if data.design.is_whole else data.design.over_rows
-    return Rows(data.design.n_rows, complete=complete, labels=data.labels)
+    """Return the rows of the first member."""
+    return replace(data.design.rows, labels=data.labels)
 
 
 def lam_grid(data: RunData, penalty: Penalty, count: int, ratio: float | None = None) -> np.ndarray:
@@ -116,7 +119,7 @@ def lam_grid(data: RunData, penalty: Penalty, count: int, ratio: float | None = 
         # approximate the loss by a parabola with the same slope at the same residuals
         xp, target = namespace(data.y), data.target[:, 0, 0]
         force, size = (
-            float(data.design.over_rows(xp.sum(xp.abs(x))))
+            float(data.design.total(xp.abs(x)))
             for x in (data.loss.gradient(target, 0.0, _rows(data)), target)
         )
         curvature = data.design.norm_bounds().high ** 2 * (force / size if size else 1.0)

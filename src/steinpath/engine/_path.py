@@ -192,15 +192,6 @@ class Path:
         """Return a path with some attributes replaced, and all arrays in memory."""
         return Path(**{own.name: getattr(self, own.name) for own in fields(Path)} | changes)
 
-    def refuse_weights(
-        self,
-        advice: str = "the risk of a path with non-uniform sample weights (sample_weight) cannot "
-        "be estimated; run it without weights, or evaluate it on held-out rows",
-    ) -> None:
-        """Raise an error for a path with non-uniform sample weights."""
-        if self.design.weights is not None:
-            raise ValueError(advice)
-
     @on_axes
     def plot(
         self, names: Sequence[str] | None = None, best: int | None = None, ax: Axes | None = None

@@ -27,7 +27,7 @@ from steinpath.algorithms._recursion import Recursion
 from steinpath.design._base import Design
 from steinpath.design._conversion import as_design
 from steinpath.design._dense import DenseDesign, StackedDesign
-from steinpath.design._transformed import InterceptDesign
+from steinpath.design._transformed import InterceptDesign, WeightedDesign
 from steinpath.engine._batch import Batch
 from steinpath.engine._data import RunData, prepare
 from steinpath.engine._loop import beginning, iterates
@@ -87,9 +87,9 @@ def run(
         iterations after which to check, up to ``n_iter``, and ``evaluate(path)`` returns the path,
         possibly with a risk, and whether to stop.
     sample_weight : array-like of shape (n,), optional
-        Positive row weights. Only their proportions matter: integer weights are equivalent to
-        repeated rows with a penalty larger by the square root of their mean. Risk estimates do not
-        support non-uniform sample weights.
+        Nonnegative weights of the losses of the rows. Only their proportions matter: integer
+        weights are equivalent to repeated rows with a penalty larger by the square root of their
+        mean. Risks are weighted, too; see `steinpath.estimate_risk`.
 
     Returns
     -------
@@ -160,6 +160,7 @@ def run_batch(
     algorithm: ProximalAlgorithm = ChambollePock(),
     n_iter: int = 300,
     fit_intercept: bool = False,
+    sample_weight: Any = None,
 ) -> Batch:
     """Run an algorithm on many problems of the same shape together.
 
@@ -208,7 +209,7 @@ def run_batch(
     check_flag("fit_intercept", fit_intercept)
     n_iter = check_count("n_iter", n_iter)
     penalties = _penalties(penalty)
-    data = _data_of_members(X, y, loss, fit_intercept, len(penalties))
+    data = _data_of_members(X, y, loss, fit_intercept, len(penalties), sample_weight)
     members = max(data.y.shape[1], len(penalties))
     for own in penalties:
         data.own(own).check_size(data.design.shape[1])
@@ -228,27 +229,32 @@ def _penalties(penalty: Any) -> list[Penalty]:
     return penalties
 
 
-def _data_of_members(X: Any, y: Any, loss: Loss, fit_intercept: bool, n_penalties: int) -> RunData:
+def _data_of_members(
+    X: Any, y: Any, loss: Loss, fit_intercept: bool, n_penalties: int, sample_weight: Any
+) -> RunData:
     """Check the data of all members."""
     X = read_array("X", X) if isinstance(X, list | tuple) else X
     y = read_array("y", y)
     if getattr(X, "ndim", 2) == 3:
         design, y = _designs_of_members(X, y, n_penalties)
-        members = [prepare(design.member(k), y[k, ...], loss, False) for k in range(y.shape[0])]
+        pairs = [(design.member(k), y[k, ...]) for k in range(y.shape[0])]
     else:
         responses = [y] if y.ndim < 2 else [y[k, ...] for k in range(y.shape[0])]
         _check_counts({"y": len(responses), "penalty": n_penalties})
         design = as_design(X)
-        if design.weights is not None:
-            raise ValueError("batches do not support sample weights; use sp.run for each member")
-        members = [prepare(design, response, loss, False) for response in responses]
+        pairs = [(design, response) for response in responses]
+    members = [prepare(*pair, loss, False, sample_weight) for pair in pairs]
+    weights = members[0].sample_weight
+    if weights is not None:
+        design = WeightedDesign.of_sample(design, weights)
     loss = members[0].loss  # adapted to the responses
     if any(member.loss != loss for member in members):
         raise ValueError(
             "class_weight='balanced' gives the members of this batch different weights; pass a "
             "dict of weights for all, or use sp.run for each member"
         )
-    levels = [member.loss.start(member.y[:, 0]) if fit_intercept else 0.0 for member in members]
+    starts = [member.loss.start(member.y[:, 0], weights) for member in members]
+    levels = starts if fit_intercept else [0.0] * len(starts)
     y = namespace(members[0].y).concat([member.y for member in members], axis=1)
     return RunData(y, loss, InterceptDesign(design) if fit_intercept else design, np.array(levels))
 

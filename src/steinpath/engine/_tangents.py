@@ -215,8 +215,8 @@ class Feed:
     eta_weights: Callable[[int], Array | None]
     v_weights: Callable[[int], Array | None]
     dual_readers: Sequence[Array] = ()  # each (n, members, k)
-    #: Called with each iteration and ``du^t`` at the active rows.
-    watch: Callable[[int, Array], None] | None = None
+    #: Called with each iteration, ``du^t`` at the active rows, and these.
+    watch: Callable[[int, Array, Coordinates], None] | None = None
 
     @property
     def width(self) -> tuple[int, ...]:
@@ -276,7 +276,7 @@ def responses(
         steps = iterate(step, past, times, memory, recording if window.whole else None)
         for t, newest in zip(times, steps, strict=True):
             if feed.watch is not None:
-                feed.watch(t, newest.u)
+                feed.watch(t, newest.u, window.rows)
             yield t, newest.reading
         old = window.rows, window.columns
         del window, local, step, steps  # before the next window copies its part of X

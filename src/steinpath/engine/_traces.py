@@ -29,6 +29,7 @@ from steinpath._support.arrays import (
     largest_along,
     like,
     namespace,
+    take,
     to_numpy,
     units_of,
 )
@@ -43,7 +44,7 @@ from steinpath._support.validation import (
 from steinpath.design._transformed import InterceptDesign
 from steinpath.engine._batch import Batch
 from steinpath.engine._path import Path
-from steinpath.engine._tangents import Feed, Linearization, responses
+from steinpath.engine._tangents import Coordinates, Feed, Linearization, responses
 
 #: Tangent columns that advance together: wide enough for fast products, small enough for caches.
 WIDTH = 256
@@ -70,8 +71,8 @@ class CorrectionMatrices:
 
     def corrected(self, path: Path, skip: int | None = None) -> Array:
         """Return the corrected ``X b^t - ρ² Σ_s w[t, s-1] u^s``, of shape (T, n)."""
-        duals = path.dual - Batch.of(path).dual_means()[0, ...]
-        shift = self.weights(skip)[:, : path.n_iter] @ duals
+        duals, means = (part[0, ...] for part in Batch.of(path).duals_and_means())
+        shift = self.weights(skip)[:, : path.n_iter] @ (duals - means)
         if self.row_squares is not None:
             shift = shift * self.row_squares
         return path.products - shift
@@ -122,7 +123,6 @@ def correction_matrices(
     ((5, 5), True)
     """
     check_instance("path", path, Path, "sp.run(X, y, loss, penalty)")
-    path.refuse_weights()
     check_choice("method", method, METHODS)
     n_probes = check_count("n_probes", n_probes)
     moments = None if covariance is None else second_moments(path, covariance)
@@ -174,7 +174,7 @@ def _streams(
     rng: np.random.Generator,
 ) -> tuple[_Stream, _Stream]:
     """Return probes of eta, read for W (if the covariance is known) and A, and of v, for K."""
-    design, (n, p) = path.design, path.design.shape
+    design, (n, p) = path.design.unweighted, path.design.shape
 
     def weighted(block: Array) -> Array:
         return block if rho_squared is None else rho_squared[:, None] * block
@@ -278,7 +278,7 @@ def row_squares_of(path: Path, row_scale: Any) -> Array | None:
             given = f"{row_scale!r:.60}"
             raise ValueError(f"row_scale must be None, 'norm', 'auto' or an array; got {given}")
         squares = path.design.row_squares()
-        if not path.design.total(squares) > 0:  # constant columns: there is nothing to correct
+        if not path.design.over_rows(xp.sum(squares)) > 0:  # constant columns: nothing to correct
             return None
     else:
         sizes = check_array("row_scale", row_scale, ndim=1, reference=path.response)
@@ -290,7 +290,7 @@ def row_squares_of(path: Path, row_scale: Any) -> Array | None:
         if not largest:
             raise ValueError("row_scale must not be zero for all rows")
         squares = (path.design.local(sizes) / largest) ** 2
-    return squares / (path.design.total(squares) / path.n_samples)
+    return squares / (path.design.over_rows(xp.sum(squares)) / path.n_samples)
 
 
 def _mean_without(layers: Array, skip: int | None = None) -> Array:
@@ -339,7 +339,12 @@ def dual_traces(
         wide = cast(block, dtype)[..., None] + linearization.design.zeros(1, 1, 1, r)
         return xp.reshape(wide, (block.shape[0], members, m * r))
 
-    def multiply(t: int, du: Array) -> None:
+    copies = linearization.batch.data.design.rows.weights
+
+    def multiply(t: int, du: Array, rows: Coordinates) -> None:
+        if copies is not None:
+            own = cast(copies if rows is None else take(copies, rows), dtype)
+            du = du * own[:, None, None]
         block = xp.permute_dims(xp.reshape(du, (du.shape[0], members, m, r)), (1, 2, 0, 3))
         products[:] = [to_numpy(xp.matrix_transpose(block) @ block)]
 

@@ -163,6 +163,10 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     def _penalty(self, loss: Loss | None = None, spread: float = 1.0) -> PenaltyOf:
         """Return the penalty as a function of ``lam``, for this loss and spread of y."""
 
+    def _constraint(self) -> dict[str, Any]:
+        """Return the parameters of the penalty that constrain the coefficients."""
+        return {}
+
     @abstractmethod
     def _score(self, y: Any, predictions: np.ndarray, sample_weight: Any) -> float:
         """Return the score of predictions."""
@@ -186,8 +190,9 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             with one entry per row are moved to the device of X.
         sample_weight : array-like of shape (n_samples,), optional
             Sample weights. Integer weights are frequency weights: the results are those of repeated
-            rows. For other non-uniform weights the risk cannot be estimated; they require a fixed
-            ``alpha`` and ``select="last"`` or a given iteration.
+            rows, and rows with weight 0 are left out. Otherwise each row is one observation, whose
+            loss is multiplied by its weight in the objective and in all errors; see
+            `steinpath.estimate_risk` for the weights for which the estimated risk is valid.
         groups : array-like of shape (n_samples,), optional
             Group labels of the rows, such as subjects with repeated measurements. Whole groups are
             held out, and the estimated risk is that on new groups.
@@ -278,7 +283,8 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         progress = Progress(called, X, y, sample_weight, _fitted(self))
         how = {"standardize": self.standardize, "about_mean": self.fit_intercept}
         how |= self._rounding(X, y)
-        rows, design = prepare_rows(X, y, sample_weight, self._needs_risk(), **how)
+        self._needs_risk()
+        rows, design = prepare_rows(X, y, sample_weight, self.method is not None, **how)
         design.screen = None if level is None else level.screen(rows)
         if self.warm_start:
             own = self.get_params(deep=False).items()
@@ -288,7 +294,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         self.n_samples_, self.scale_ = int(rows.y.shape[0]), rows.scale
         self.y_scale_ = robust_spread(rows.y, rows.weights)
         self.loss_ = self._loss(self.y_scale_)
-        if options is None or rows.weights is not None:
+        if options is None:
             path, t = self._run_alone(design, rows, progress)
             self.best_index_, self.alphas_ = 0, self._alphas(design)
         else:
@@ -319,7 +325,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     def _validated(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
         """Return the data, checked by scikit-learn; rows on a cluster stay there."""
         if (remote := remote_rows(X)) is not None:
-            return remote, self._check_remote(X, remote, y, sample_weight), None
+            return remote, self._check_remote(X, remote, y), sample_weight
         X = readable("X", X)
         y, sample_weight = (
             None if values is None else readable(name, values)
@@ -330,11 +336,10 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             X, y = validate_data(self, X, y, **_accepted(X), y_numeric=True, ensure_min_samples=2)
         return X, y, sample_weight
 
-    def _check_remote(self, given: Any, design: Design, y: Any, sample_weight: Any) -> Array:
+    def _check_remote(self, given: Any, design: Design, y: Any) -> Array:
         """Return the responses of rows on a cluster; store the names of the columns."""
-        for name, value in (("sample_weight", sample_weight), ("warm_start", self.warm_start)):
-            if value is not None and value is not False:
-                raise ValueError(f"{name} is not available for rows on a cluster; omit it")
+        if self.warm_start:
+            raise ValueError("warm_start is not available for rows on a cluster; omit it")
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but y is None")
         y = check_response(y, design)
@@ -359,13 +364,10 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         given = self._alphas(design)
         self._search = partial(
             search,
-            design,
-            rows.y,
-            self.loss_,
+            prepare(design, rows.y, self.loss_, self.fit_intercept, rows.weights),
             self._penalty(self.loss_, self.y_scale_),
             given if isinstance(given, int) else given * math.sqrt(design.shape[0]),
             self._algorithm(),
-            self.fit_intercept,
             options.but(test_loss=self._scoring_loss(rows)),
             check_random_state(self.random_state).randint(np.iinfo(np.int32).max),
             n_iter=check_n_iter(self.n_iter),
@@ -675,7 +677,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         fitted = getattr(self, "estimators_", [self])
-        one, notes = fitted[0], ("No risk was estimated (method=None, or non-uniform weights).",)
+        one, notes = fitted[0], ("No risk was estimated (method=None).",)
         if hasattr(one, "best_risk_"):
             note = "Estimated risk adjusted for selection of alpha and iteration; ± one standard "
             notes = (f"{note}error.", *getattr(self, "warnings_", ()), *about_exact_fit(one))
@@ -827,11 +829,10 @@ class GeneralEstimator(PathEstimator):
         if isinstance(self.penalty, str):
             check_choice("penalty", self.penalty, PENALTIES)
             kind, own = PENALTIES[self.penalty], self.penalty_params or {}
-            return named_penalty(kind, own, loss, spread)
-        if self.penalty_params:
-            raise ValueError(
-                f"penalty_params requires a name for penalty, got {self.penalty!r:.60}"
-            )
+            return named_penalty(kind, own, loss, spread, **self._constraint())
+        if self.penalty_params or self._constraint():
+            name = "penalty_params" if self.penalty_params else "positive=True"
+            raise ValueError(f"{name} requires a name for penalty, got {self.penalty!r:.60}")
         if self.penalty in PENALTIES.values():
             return named_penalty(self.penalty, {}, loss, spread)
         return in_units(self.penalty, loss, spread)
@@ -853,7 +854,8 @@ class NamedEstimator(PathEstimator):
         return named_loss(self.loss_class, self._own(self.loss_class), spread)
 
     def _penalty(self, loss: Loss | None = None, spread: float = 1.0) -> PenaltyOf:
-        return named_penalty(self.penalty_class, self._own(self.penalty_class), loss, spread)
+        own = self._own(self.penalty_class)
+        return named_penalty(self.penalty_class, own, loss, spread, **self._constraint())
 
     def _own(self, kind: Any) -> dict[str, Any]:
         spec = kind.parameter_spec

@@ -140,10 +140,11 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         # scores are of independent observations: of all copies of repeated rows
         decisions = np.full(n, np.nan)
         decisions[chosen.rows] = chosen.predictions
-        self._left_out = np.arange(n) if rows.sources is None else rows.sources, decisions
+        sources = np.arange(n) if rows.sources is None else rows.sources
+        self._left_out = sources, decisions, chosen.weights
         self._dependence = chosen.dependence
         if isinstance(criterion, MarginCriterion):  # not a function of the user
-            self.constant_risk_ = criterion.of_best_constant(y)
+            self.constant_risk_ = criterion.of_best_constant(y, chosen.row_weights)
         wrong = (1 - np.sign(chosen.predictions) * y) / 2
         self.error_rate_, self.error_rate_stderr_ = chosen.mean_of(wrong)
         if self.test_loss_ == ERROR_RATE and self.class_weight is None:
@@ -156,7 +157,10 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         tested = ~np.isnan(known).any(axis=1)
         values, rows = known[tested], fitted[0]._left_out[0][tested]
         actual, units = codes[rows], None if groups is None else check_groups(groups)[rows]
-        sample, decisions = RowSample.of(len(rows), groups=units), Decisions(values, actual)
+        weights = fitted[0]._left_out[2]
+        weights = None if weights is None else weights[tested]
+        sample = RowSample.of(len(rows), weights, units)
+        decisions = Decisions(values, actual, weights)
         dependence = [one._dependence for one in fitted]
         largest = max(dependence)
 
@@ -173,7 +177,8 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
             return Score(value, stderr * largest, decisions.constant(name))
 
         labels = np.arange(self.classes_.shape[0])
-        counted = confusion_matrix(actual, decisions.predicted, labels=labels)
+        how: dict[str, Any] = {"labels": labels, "sample_weight": weights}
+        counted = confusion_matrix(actual, decisions.predicted, **how)
         self.confusion_ = beside(counted, self.coef_)
         if decisions.several:
             # classes whose models make no error do not contribute
@@ -183,7 +188,7 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
             self.coupling_ = decisions.coupling()
         else:
             own, stderr = largest if self.error_rate_ else 1.0, self.error_rate_stderr_ / largest
-        found = proportion(self.error_rate_, stderr, sample.units, own)
+        found = proportion(self.error_rate_, stderr, sample.effective_units, own)
         self.error_rate_stderr_, self.error_rate_interval_ = found.stderr, found[1:]
         if not decisions.several and self.test_loss_ == ERROR_RATE and self.class_weight is None:
             self.best_risk_stderr_ = self.error_rate_stderr_
@@ -200,12 +205,7 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
             elif name in CRITERIA or present > 1:
                 self.scores_[name] = score(name)
         wrong = np.not_equal(to_numpy(self.predict(X)), to_numpy(self.classes_)[codes])
-        weights = None
-        if sample_weight is not None:
-            weights = np.asarray(_on_host("sample_weight", sample_weight), float)
-            # one for all, or relative to the largest, since their sum could overflow
-            weights = weights / weights.max() if weights.ndim else None
-        self.train_error_rate_ = float(np.average(wrong, weights=weights))
+        self.train_error_rate_ = float(np.average(wrong, weights=_counts(codes, sample_weight)))
 
     def _raise_risk(self, difference: float, stderr: float) -> None:
         super()._raise_risk(difference, stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -26,7 +27,7 @@ from steinpath._support.validation import check_array, warn
 from steinpath.design._base import Design
 from steinpath.design._conversion import standardised
 from steinpath.design._memmap import needs_blocks
-from steinpath.design._transformed import InterceptDesign
+from steinpath.design._transformed import InterceptDesign, check_sample_weight
 from steinpath.engine._data import RunData
 from steinpath.engine._loop import Watch
 from steinpath.risk._after_choice import ChosenRisk
@@ -89,10 +90,13 @@ class PreparedRows(NamedTuple):
 
 
 def prepare_rows(
-    X: Any, y: Any, sample_weight: Any, needs_risk: bool, **how: Any
+    X: Any, y: Any, sample_weight: Any, expand: bool, **how: Any
 ) -> tuple[PreparedRows, Design]:
-    """Return the rows, with counts expanded if the risk is needed, and a `standardised` design."""
-    X, y, weights, sources = _weighted(X, y, sample_weight, needs_risk)
+    """Return the rows of positive weight, and a `standardised` design.
+
+    Integer weights may be expanded to repeated rows.
+    """
+    X, y, weights, sources = _weighted(X, y, sample_weight, expand)
     if isinstance(X, np.ndarray) and X.dtype.kind != "f" and not needs_blocks(X):
         X = X.astype(float)  # rows taken from a file
     design, scale, means = standardised(X, weights, **how)
@@ -103,7 +107,7 @@ def prepare_rows(
 
 
 def _weighted(
-    X: Any, y: Array, sample_weight: Any, needs_risk: bool
+    X: Any, y: Array, sample_weight: Any, expand: bool
 ) -> tuple[Any, Array, np.ndarray | None, np.ndarray | None]:
     """Return X, y, weights that are not counts, and the original index of each row."""
     if sample_weight is None:
@@ -115,6 +119,8 @@ def _weighted(
     rows = np.empty(X.shape[0])
     weights = _check_sample_weight(sample_weight, rows, dtype=float, ensure_non_negative=True)
     kept, sources = np.flatnonzero(weights), None
+    if isinstance(X, Design):  # rows on a cluster stay where they are
+        return X, y, check_sample_weight(weights, X), None
     if len(kept) < len(weights):
         X, y, weights, sources = _rows(X, kept), take(y, kept), weights[kept], kept
     if (count := len(weights)) < 2:
@@ -123,28 +129,23 @@ def _weighted(
         )
     if np.all(weights == weights[0]):
         return X, y, None, sources
-    if not needs_risk:  # only proportions matter
+    if not expand or not expands(weights, X.shape):  # only proportions matter
         return X, y, weights / unit_of(largest(weights)), sources
-    if np.any(weights % 1):
-        raise ValueError(
-            "the risk cannot be estimated with non-uniform sample weights, but selection requires "
-            "it; use integers if sample_weight are frequencies, or a number for alpha and "
-            "select='last' or an iteration"
-        )
-    with np.errstate(over="ignore"):
-        total = weights.sum()
-    if total * X.shape[1] > max(_MOST_ENTRIES, 4 * X.shape[0] * X.shape[1]):
-        raise ValueError(
-            f"sample_weight adds up to {total:.3g} rows, too many to expand for the risk estimate; "
-            "use a number for alpha and select='last' or an iteration"
-        )
     warn(
-        "sample_weight is treated as frequencies: each row stands for that many independent "
-        "observations; if the weights mean something else, the estimated risk is too small: use "
-        "select='last' and a number for alpha"
+        "sample_weight is treated as frequencies, since all are integers: each row stands for that "
+        "many independent observations; if the weights mean something else, the estimated risk is "
+        "too small: divide them by their mean"
     )
     repeated = np.repeat(np.arange(len(weights)), weights.astype(int))
     return _rows(X, repeated), take(y, repeated), None, kept[repeated]
+
+
+def expands(weights: np.ndarray, shape: tuple[int, ...]) -> bool:
+    """Whether weights of the rows of X are counts, which are expanded into repeated rows."""
+    with np.errstate(over="ignore"):
+        total = weights.sum()
+    size = math.prod(shape)
+    return not np.any(weights % 1) and total * size / shape[0] <= max(_MOST_ENTRIES, 4 * size)
 
 
 def _rows(X: Any, where: np.ndarray) -> Any:

@@ -23,7 +23,7 @@ from steinpath.estimators._basis import (
     standardised,
     strongest_pairs,
 )
-from steinpath.estimators._fit import PreparedRows
+from steinpath.estimators._fit import PreparedRows, expands
 from steinpath.risk._after_choice import MOST_SPLITS, ChosenRisk, on_the_same_rows, select_model
 from steinpath.risk._nested import InnerRuns
 from steinpath.risk._splits import RandomFolds, Splits, check_groups, group_folds, read_splits
@@ -103,8 +103,9 @@ class _Data(NamedTuple):
         weights, given = np.ones(len(y), int), np.asarray(sample_weight)
         # what is not valid is refused by the first fit
         usual = given.shape == y.shape and given.size > 0 and given.dtype.kind in "iuf"
-        if usual and np.ptp(given) > 0:
-            weights = given.astype(int) if np.all(given >= 0) else weights
+        if usual and np.ptp(given) > 0 and np.all(given >= 0):
+            counts = expands(given, y.shape if X is None else X.shape)
+            weights = given.astype(int) if counts else (given > 0).astype(int)
         rows = np.flatnonzero(weights)
         copies = np.repeat(np.arange(len(rows)), weights[rows])
         X = X if X is None or len(rows) == len(y) else X[rows]
@@ -149,11 +150,6 @@ def fit_levels(estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any) 
                     one._level = one._level._replace(**_limits(one, fits))
             with capturing_warnings() as captured:
                 one.fit(X if basis is None else np.asarray(X), y, sample_weight, groups)
-            if "_tuning" not in vars(_models(one)[0]):
-                raise ValueError(
-                    "curves='auto', products='auto' and transform_target='auto' select by the "
-                    "estimated risk, which is not available with non-uniform sample weights"
-                )
             some.append(_Fit(name, one, _risk_of(one), captured))
             if any(each.stop_ == "interrupted" for each in _models(one)):
                 break

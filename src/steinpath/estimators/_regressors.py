@@ -16,9 +16,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from steinpath._support.arrays import Array, cast, clip, is_foreign, like, namespace, to_numpy
-from steinpath._support.validation import check_array, check_choice, shown, warn
+from steinpath._support.validation import check_array, check_choice, check_flag, shown, warn
 from steinpath.design._conversion import readable
-from steinpath.design._transformed import InterceptDesign
 from steinpath.engine._data import RunData
 from steinpath.engine._path import Path
 from steinpath.engine._run import run
@@ -32,6 +31,7 @@ from steinpath.problem._grid import PenaltyOf, robust_spread, scaled_test_loss
 from steinpath.problem._losses import LAD, Huber, Loss, Quantile, SquareRoot
 from steinpath.problem._penalties import ElasticNet, Lasso, Penalty, Ridge
 from steinpath.problem._scoring import Criterion, OfLogarithms, TestLoss, resolve_test_loss
+from steinpath.risk._evidence import features_of
 from steinpath.tuning._tuning import Tuning
 
 
@@ -40,6 +40,7 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
     """Base class of regressors: predictions, their intervals and their score."""
 
     transform_target: str | None = None
+    positive: bool = False
 
     score = PathEstimator.score  # the mixin's does not read arrays of other libraries
 
@@ -47,6 +48,10 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
         super()._check_parameters()
         if self.transform_target is not None:
             check_choice("transform_target", self.transform_target, ("log", "auto"))
+
+    def _constraint(self) -> dict[str, Any]:
+        check_flag("positive", self.positive)
+        return {"positive": True} if self.positive else {}
 
     def _validated(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
         X, y, sample_weight = super()._validated(X, y, sample_weight)
@@ -85,11 +90,13 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
         self.intervals_ = tuning.intervals.rescaled(to_numpy(rows.scale), centre)
         logarithms = to_numpy(rows.y).astype(float)[chosen.rows]
         y, predictions = map(self._untransformed, (logarithms, chosen.predictions))
-        errors, spread = np.abs(y - predictions), np.abs(y - np.median(y)).mean()
-        self.median_error_ = float(np.median(errors))
-        self._relative_error = float(errors.mean() / spread) if spread else 1.0
+        weights, errors = chosen.row_weights, np.abs(y - predictions)
+        spread = np.average(np.abs(y - LAD().location(y, weights)), weights=weights)
+        self.median_error_ = LAD().location(errors, weights)
+        error = float(np.average(errors, weights=weights))
+        self._relative_error = error / spread if spread else 1.0
         if isinstance(criterion, Criterion):  # not a function of the user
-            self.constant_risk_ = criterion.of_best_constant(logarithms)
+            self.constant_risk_ = criterion.of_best_constant(logarithms, weights)
         self.left_out_prediction_ = like(self._untransformed(rows.left_out(chosen)), rows.y)
 
     @of_features
@@ -145,9 +152,8 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
         fitted = getattr(self, "estimators_", [self])
         if not hasattr(fitted[0], "intervals_"):
             raise ValueError(
-                "prediction intervals are not available: no risk was estimated (method=None, or "
-                "non-uniform sample weights), or the model was saved without prediction intervals; "
-                "fit with method='auto', without such weights"
+                "prediction intervals are not available: no risk was estimated (method=None), or "
+                "the model was saved without prediction intervals; fit with method='auto'"
             )
         X, low, high = self._features(X, "predict_interval"), fitted[0], fitted[-1]
         if low is self:
@@ -305,12 +311,12 @@ def _path_of(
     columns: np.ndarray, data: RunData, penalty: Penalty, algorithm: Any, n_iter: int
 ) -> Path:
     """Return the path of a penalty for some of the columns."""
-    design = data.design
-    part = (design.inner if isinstance(design, InterceptDesign) else design).part(None, columns)
+    part = features_of(data.design).unweighted.part(None, columns)
     if part is None:
         raise ValueError("without is not available for this type of X; fit without these columns")
     # step sizes that are stable for all columns are stable for some of them
-    return run(part, data.all_y, data.loss, penalty, algorithm, n_iter, data.fit_intercept)
+    how: dict[str, Any] = {"fit_intercept": data.fit_intercept, "sample_weight": data.sample_weight}
+    return run(part, data.all_y, data.loss, penalty, algorithm, n_iter, **how)
 
 
 @dataclass(eq=False, repr=False)
@@ -404,6 +410,8 @@ class PathRegressor(Regressor, GeneralEstimator):
         Whether to print progress: one line per stage, and with 2 or more every tenth of a stage.
     random_state : None, int or RandomState, default=None
         Random numbers for the risk estimate. Results are reproducible for a fixed integer.
+    positive : bool, default=False
+        Whether to exclude negative coefficients, for separable penalties such as the lasso.
     transform_target : {"log", "auto"}, default=None
         "log" fits a model of log(y), for positive y. Predictions, their intervals and all errors
         are on the original scale, also that by which ``alpha`` and iteration are selected;

@@ -65,6 +65,12 @@ class Decisions:
     values: np.ndarray
     #: Index of the class of each row.
     actual: np.ndarray
+    #: Weights of the rows; None if all are equal.
+    weights: np.ndarray | None = None
+
+    @property
+    def _counts(self) -> np.ndarray:
+        return np.ones(len(self.actual)) if self.weights is None else self.weights
 
     @property
     def several(self) -> bool:
@@ -79,7 +85,8 @@ class Decisions:
     @property
     def shares(self) -> np.ndarray:
         """Shares of the classes."""
-        counts = np.bincount(self.actual, minlength=max(2, self.values.shape[1]))
+        classes = max(2, self.values.shape[1])
+        counts = np.bincount(self.actual, self.weights, minlength=classes)
         return np.asarray(counts / counts.sum())
 
     def constant(self, name: str) -> float:
@@ -92,7 +99,8 @@ class Decisions:
         if self.several and name == "log":
             return float(entr(shares).sum())
         criterion: Any = CRITERIA[name]()
-        return float(np.mean([criterion.of_best_constant(signs) for signs in self._signs]))
+        each = [criterion.of_best_constant(signs, self.weights) for signs in self._signs]
+        return float(np.mean(each))
 
     def losses(self, name: str) -> np.ndarray:
         """Return losses of the rows whose mean is a score; of "auc", 1 minus the score.
@@ -122,8 +130,9 @@ class Decisions:
 
     def _linearised(self, losses: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Return values whose mean is that of the losses of some rows, and their influence."""
-        mean = losses[rows].mean()
-        return np.asarray(mean + np.where(rows, losses - mean, 0.0) / rows.mean())
+        mean = np.average(losses[rows], weights=self._counts[rows])
+        share = np.average(rows, weights=self.weights)
+        return np.asarray(mean + np.where(rows, losses - mean, 0.0) / share)
 
     def _ranking(self, k: int) -> np.ndarray:
         """Return the linearised shares of rows of other classes that are ranked wrongly."""
@@ -131,13 +140,14 @@ class Decisions:
         own = self.actual == k
         wrong = np.where(own, 1 - self._below(values, ~own), self._below(values, own))
         both = self._linearised(wrong, own) + self._linearised(wrong, ~own)
-        return np.asarray(both - wrong[own].mean())
+        return np.asarray(both - np.average(wrong[own], weights=self._counts[own]))
 
     def _below(self, values: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Return the share of some rows below each value, ties counted half."""
-        ordered = np.sort(values[rows])
-        ends = (np.searchsorted(ordered, values, side) for side in ("left", "right"))
-        return np.asarray(sum(ends) / (2 * len(ordered)))
+        order = np.flatnonzero(rows)[np.argsort(values[rows], kind="stable")]
+        ends = (np.searchsorted(values[order], values, side) for side in ("left", "right"))
+        reached = np.concatenate([[0.0], np.cumsum(self._counts[order])])
+        return np.asarray(sum(reached[end] for end in ends) / (2 * reached[-1]))
 
     def coupling(self, rows: Any = slice(None)) -> tuple[float, float]:
         r"""Return how probabilities follow from the decision values of several classes.
@@ -151,8 +161,8 @@ class Decisions:
         from scipy.optimize import minimize  # takes long to import
 
         values = self.values[rows]
-        own = np.arange(len(values)), self.actual[rows]
-        strength = _PRIOR / (2 * len(values))
+        own, counts = (np.arange(len(values)), self.actual[rows]), self._counts[rows]
+        shares, strength = counts / counts.sum(), _PRIOR / (2 * len(values))
         # the derivatives of a + b log sigma(z) with respect to a and b
         parts = np.stack([values, -np.logaddexp(0, -values)])
 
@@ -160,8 +170,8 @@ class Decisions:
             logs = log_class_probabilities(values, x)
             fall = np.exp(logs)
             fall[own] -= 1
-            (a, b), slope = x, np.einsum("jik,ik->j", parts, fall) / len(values)
-            value = -logs[own].mean() + strength * ((a + b - 1) ** 2 + b**2)
+            (a, b), slope = x, np.einsum("jik,ik,i->j", parts, fall, shares)
+            value = -shares @ logs[own] + strength * ((a + b - 1) ** 2 + b**2)
             return value, slope + 2 * strength * np.array([a + b - 1, a + 2 * b - 1])
 
         found = minimize(objective, [0.9, 0.1], jac=True, bounds=[(0, None)] * 2)

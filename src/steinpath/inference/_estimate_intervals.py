@@ -184,10 +184,6 @@ def intervals_along(
             f"coefficient intervals are not available for {path.loss!r}: they assume a linear "
             "model of the response; use a regression loss such as sp.LAD()"
         )
-    path.refuse_weights(
-        "coefficient intervals are not available with non-uniform sample weights; run the path "
-        "without sample_weight, or repeat rows"
-    )
     times = [t if t is None else check_count("t", t, high=path.n_iter) for t in times]
     level = check_number("level", level, low=0, high=1, open_low=True, open_high=True)
     features = _check_features(features, path.n_features)
@@ -391,5 +387,5 @@ def _row_norms(scores: Scores, dual_squares: np.ndarray) -> Diagnostic | None:
 
 def _dual(scores: Scores, t: int) -> np.ndarray:
     """Return the component of ``u^t`` in the space in which the scores vary."""
-    dual = scores.path.duals[t, :]
+    dual = scores.duals(slice(t, t + 1))[0, :]
     return to_numpy(scores.varying(dual[:, None])[:, 0]).astype(float)

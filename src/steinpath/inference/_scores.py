@@ -24,14 +24,14 @@ from steinpath._support.arrays import Array, cast, like, namespace, take, to_num
 from steinpath._support.validation import check_choice, check_covariance
 from steinpath.algorithms._family import FISTA
 from steinpath.design._base import Design, NormBounds, TransformedDesign
-from steinpath.design._transformed import ScaledDesign
+from steinpath.design._transformed import InterceptDesign, ScaledDesign
 from steinpath.engine._batch import Batch
 from steinpath.engine._data import RunData
 from steinpath.engine._path import Path
 from steinpath.engine._traces import row_squares_of
 from steinpath.problem._losses import Squared
 from steinpath.problem._penalties import Lasso
-from steinpath.risk._evidence import columns_of
+from steinpath.risk._evidence import columns_of, features_of
 
 # Eigenvalues of the Gram matrix below this fraction of the largest are rounding errors.
 _RANK_TOL = 1e-10
@@ -101,11 +101,27 @@ class Scores:
         """Return the block (n, m) that reads the responses of the duals to these signs."""
         if self.row_squares is not None:
             signs = self.row_squares[:, None] * signs
-        return self.varying(signs)
+        return self._of_copies(self.varying(signs).T).T
+
+    def duals(self, t: slice) -> Array:
+        """Return duals of some iterations, (T, n), those of a row summed over its copies.
+
+        With sample weights, the intercept makes their weighted sums irrelevant.
+        """
+        return self._of_copies(self.path.duals[t, :])
+
+    def _of_copies(self, values: Array) -> Array:
+        weights, total = self.path.design.rows.weights, self.path.design.over_rows
+        if weights is None:
+            return values
+        if self.path.fit_intercept:
+            sums = namespace(values).sum(values * weights, axis=1, keepdims=True)
+            values = values - total(sums) / self.path.n_samples
+        return values * weights
 
     def norms(self) -> np.ndarray:
         """Norms of the duals ``u^0 … u^N`` in the space in which the scores vary."""
-        duals, over_rows = self.path.duals, self.path.design.over_rows
+        duals, over_rows = self.duals(slice(None)), self.path.design.over_rows
         xp = namespace(duals)
         if self.row_squares is not None:
             weighted = self.row_squares[:, None] * self.varying(duals.T) ** 2
@@ -124,7 +140,8 @@ class Scores:
     def products(self, t: int) -> np.ndarray:
         """Return ``factor * zᵀu^t``, of shape (k,)."""
         if self.residuals is not None:
-            products = self.path.design.over_rows(self.residuals.T @ self.path.duals[t, :])
+            dual = self.duals(slice(t, t + 1))[0, :]
+            products = self.path.design.over_rows(self.residuals.T @ dual)
         else:
             assert self.combinations is not None
             images = self.path.etas[t, : self.combinations.shape[0]]
@@ -137,13 +154,13 @@ class Scores:
         if self.residuals is not None:
             return to_numpy(take(self.residuals, which, axis=1)).astype(float)
         assert self.combinations is not None
-        design = self.path.design
+        design = _plain(self.path)
         block = cast(take(self.combinations, which, axis=1), design.example.dtype)
         return to_numpy(design.forward(self._with_intercept(block))).astype(float)
 
     def varying(self, block: Array) -> Array:
         """Project a block (n, m) on the space in which the scores vary."""
-        xp, design = namespace(block), self.path.design
+        xp, design = namespace(block), _plain(self.path)
         if self.path.fit_intercept:
             total = design.over_rows(xp.sum(block, axis=0, keepdims=True))
             block = block - total / self.path.n_samples
@@ -182,6 +199,14 @@ def scores_of(
             f"{p} columns; use scores='node-wise lasso'"
         )
     return residual_scores(path, features, squares)
+
+
+def _plain(path: Path) -> Design:
+    """Return the design without sample weights, with columns centred by all rows alike."""
+    if path.data.sample_weight is None:
+        return path.design
+    features = features_of(path.design).unweighted
+    return InterceptDesign(features) if path.fit_intercept else features
 
 
 def enough_rows(n: int, p: int) -> bool:
@@ -223,7 +248,7 @@ def known_scores(
 def residual_scores(path: Path, features: np.ndarray, row_squares: Array | None) -> Scores:
     """Return residuals of least-squares regressions, by the inverse of the Gram matrix."""
     n, p = path.n_samples, path.n_features
-    scales = column_scales(path.design, p)
+    scales = column_scales(_plain(path), p)
     units = np.where(scales > 0, scales, 1.0) * math.sqrt(n)
     values, vectors = np.linalg.eigh(_gram(path, p) / np.outer(units, units))
     positive = values > _RANK_TOL * max(values[-1], 1e-300)
@@ -241,13 +266,14 @@ def residual_scores(path: Path, features: np.ndarray, row_squares: Array | None)
     free = float(n - path.fit_intercept - int(positive.sum()))
     if row_squares is not None:
         signs = path.design.local(path.design.signs(np.random.default_rng(0), n, _SIGNS))
-        total = path.design.over_rows(namespace(signs).sum(signs * scores.read(signs)))
+        read = signs if row_squares is None else row_squares[:, None] * signs
+        total = path.design.over_rows(namespace(signs).sum(signs * scores.varying(read)))
         free = float(total) / _SIGNS
     return replace(scores, factor=free * factor, unit=np.sqrt(free * factor), dimension=free)
 
 
 def _gram(path: Path, p: int) -> np.ndarray:
-    design = path.design
+    design = _plain(path)
     if design.has_gram:
         return to_numpy(design.gram(dtype=namespace(path.y).float64)).astype(float)[:p, :p]
     blocks = (design.adjoint(columns_of(design, which)) for which in blocks_of(p))
@@ -265,7 +291,7 @@ def _in_double(values: np.ndarray, path: Path) -> Array:
 
 def nodewise_scores(path: Path, features: np.ndarray, row_squares: Array | None) -> Scores:
     """Return residuals of lasso regressions on all other columns; zero for constant columns."""
-    n, p, design = path.n_samples, path.n_features, path.design
+    n, p, design = path.n_samples, path.n_features, _plain(path)
     scales = column_scales(design, p)
     # constant columns and that of an intercept are excluded from all regressions
     divisors = np.full(design.shape[1], np.inf)

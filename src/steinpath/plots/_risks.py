@@ -251,10 +251,7 @@ class RiskPathDisplay:
             )
         check_is_fitted(estimator)
         if not hasattr(estimator, "risk_path_"):
-            raise ValueError(
-                "the estimator has no risk estimate: it was fitted with sample_weight or with "
-                "method=None"
-            )
+            raise ValueError("the estimator has no risk estimate: it was fitted with method=None")
         display = cls(
             risk_path=to_numpy(estimator.risk_path_),
             risk_stderr=to_numpy(estimator.risk_stderr_),

@@ -65,11 +65,18 @@ def named_loss(kind: Any, parameters: Mapping[str, Any], spread: float) -> Loss:
 
 
 def named_penalty(
-    kind: Any, parameters: Mapping[str, Any], loss: Loss | None = None, spread: float = 1.0
+    kind: Any,
+    parameters: Mapping[str, Any],
+    loss: Loss | None = None,
+    spread: float = 1.0,
+    **constraint: Any,
 ) -> PenaltyOf:
     """Return a penalty with these parameters as a function of ``lam``; see `in_units`."""
     known = {field.name for field in fields(kind)} - {"lam", "unit"}
     _check("penalty_params", parameters, kind, known)
+    parameters = {**parameters, **constraint}
+    for name in constraint.keys() - known:
+        raise ValueError(f"{name} is not available for penalty={kind.name!r}")
     if kind is NoPenalty:
         return lambda lam: NoPenalty()
     if "groups" in known and "groups" not in parameters:

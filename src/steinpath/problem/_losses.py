@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from steinpath._support.arrays import Array, along_members, cast, clip, namespace, to_numpy
+from steinpath._support.arrays import Array, along_members, cast, clip, like, namespace, to_numpy
 from steinpath._support.validation import LARGEST
 from steinpath.problem._jacobians import Diagonal, Jacobian, RankOne
 from steinpath.problem._registry import ParameterSpec, Registered
@@ -441,7 +441,10 @@ def _at_least(norm: Array, step: Any) -> Array:
 
 def _mean(y: Array, weights: Array | None) -> float:
     xp = namespace(y)
-    return float(xp.mean(y) if weights is None else xp.sum(weights * y) / xp.sum(weights))
+    if weights is None:
+        return float(xp.mean(y))
+    weights = like(weights, y)
+    return float(xp.sum(weights * y) / xp.sum(weights))
 
 
 def _on_host(y: Array, weights: Array | None) -> tuple[np.ndarray, np.ndarray]:

@@ -33,7 +33,14 @@ from steinpath._support.arrays import (
     to_numpy,
 )
 from steinpath._support.caching import cached_property
-from steinpath._support.validation import check_array, check_returned, is_own, shown, store_number
+from steinpath._support.validation import (
+    check_array,
+    check_flag,
+    check_returned,
+    is_own,
+    shown,
+    store_number,
+)
 from steinpath.problem._jacobians import (
     Diagonal,
     FreeLast,
@@ -188,10 +195,13 @@ class SeparablePenalty(Penalty):
     weights : array-like of shape (p,), optional
         Nonnegative factors of ``lam``, one per coefficient; 0 leaves a coefficient unpenalised. All
         ones by default.
+    positive : bool, default=False
+        Whether negative coefficients are excluded.
     """
 
     lam: float
     weights: Any = field(default=None, kw_only=True)
+    positive: bool = field(default=False, kw_only=True)
 
     lam_of_members = True
 
@@ -199,6 +209,7 @@ class SeparablePenalty(Penalty):
         _store_lam(self)
         if self.weights is not None:
             object.__setattr__(self, "weights", _nonnegative("weights", self.weights))
+        check_flag("positive", self.positive)
         super().__post_init__()
 
     @abstractmethod
@@ -211,9 +222,12 @@ class SeparablePenalty(Penalty):
 
     def value(self, b: Array) -> Array:
         xp = namespace(b)
-        return xp.sum(self.cost(xp.abs(b), like(self._lam(b), b)), axis=0)
+        value = xp.sum(self.cost(xp.abs(b), like(self._lam(b), b)), axis=0)
+        return xp.where(xp.min(b, axis=0) < 0, math.inf, value) if self.positive else value
 
     def prox(self, b: Array, step: Any) -> Array:
+        if self.positive:  # zero is the nearest to a negative one
+            b = clip(b, 0.0, math.inf)
         # the sum over the knots of the change of slope times the distance beyond the knot
         bends, before = [], 0.0
         for knot, slope in self.pieces(self._lam(b), step):
@@ -233,19 +247,20 @@ class SeparablePenalty(Penalty):
         result = xp.zeros_like(b)
         for knot, slope in self.pieces(self._lam(b), step):
             result = xp.where(size >= knot, xp.zeros_like(b) + slope, result)
-        return Diagonal(result)
+        return Diagonal(xp.where(b < 0, 0 * result, result) if self.positive else result)
 
     @property
     def isotropic(self) -> bool:
         pieces = self.pieces(np.asarray(self.lam), 1.0)
         alike = self.weights is None or np.ptp(self.weights) == 0
-        return bool(alike and len(pieces) == 1 and np.all(pieces[0][0] == 0))
+        linear = len(pieces) == 1 and np.all(pieces[0][0] == 0)
+        return bool(alike and linear and not self.positive)
 
     def null_lam(self, gradient: Array) -> float:
         # the proximal map is zero up to its first knot, which is proportional to lam
         weights = self._weights(gradient.shape[0])
         knot, _ = self.pieces(np.asarray(1.0), 1.0)[0]
-        size = np.abs(to_numpy(gradient))[weights > 0] / weights[weights > 0]
+        size = to_numpy(self._size(gradient))[weights > 0] / weights[weights > 0]
         if not size.max(initial=0.0):
             return 0.0
         return float(size.max()) / float(knot) if knot > 0 else math.inf
@@ -272,18 +287,22 @@ class SeparablePenalty(Penalty):
         ends = [value for _, value, _ in pieces[1:]] + [math.inf]
         total = zero
         for (knot, value, curvature), end in zip(pieces, ends, strict=True):
-            run = xp.minimum(xp.maximum(xp.abs(z) - value, zero), zero + (end - value))
+            run = xp.minimum(xp.maximum(self._size(z) - value, zero), zero + (end - value))
             curved = curvature > 0  # elsewhere the piece has length zero
             divisor = xp.where(curved, 2 * curvature, xp.ones_like(curvature))
             total = total + knot * run + xp.where(curved, run, zero) ** 2 / divisor
         return xp.sum(total, axis=0)
 
     def gauge(self, z: Array) -> Array:
-        return largest_ratio(namespace(z).abs(z), self._bound(z))
+        return largest_ratio(self._size(z), self._bound(z))
 
     def to_domain(self, z: Array) -> Array:
         bound = self._bound(z)
-        return clip(z, -bound, bound)
+        return clip(z, -math.inf if self.positive else -bound, bound)
+
+    def _size(self, z: Array) -> Array:
+        """Return how far slopes move coefficients from zero."""
+        return clip(z, 0.0, math.inf) if self.positive else namespace(z).abs(z)
 
     @property
     def largest_lam(self) -> float:
@@ -299,8 +318,10 @@ class SeparablePenalty(Penalty):
     def __repr__(self) -> str:
         hidden = {"weights", "unit"} if getattr(self, "unit", 1.0) == 1 else {"weights"}
         shown = {k: v for k, v in vars(self).items() if k not in hidden and k[0] != "_"}
+        positive = shown.pop("positive")
         rest = [f"{k}={v:g}" if isinstance(v, float) else f"{k}=…" for k, v in shown.items()]
         rest += ["weights=…"] if self.weights is not None else []
+        rest += ["positive=True"] if positive else []
         return f"{type(self).__name__}({', '.join(rest)})"
 
     def _bound(self, z: Array) -> Array:
@@ -344,6 +365,8 @@ class Lasso(SeparablePenalty):
         ``alpha`` of scikit-learn's mean-loss objectives.
     weights : array-like of shape (p,), optional
         Nonnegative factors of ``lam``, one per coefficient; 0 leaves a coefficient unpenalised.
+    positive : bool, default=False
+        Whether to exclude negative coefficients.
 
     Examples
     --------
@@ -369,7 +392,7 @@ class Ridge(SeparablePenalty):
 
     Parameters
     ----------
-    lam, weights
+    lam, weights, positive
         As for `Lasso`. With the squared loss, ``√n`` times ``lam`` is the ``alpha`` of
         scikit-learn's ``Ridge``.
     """
@@ -401,7 +424,7 @@ class ElasticNet(PenaltyWithUnit):
 
     Parameters
     ----------
-    lam, weights
+    lam, weights, positive
         As for `Lasso`.
     l1_ratio : float, default=0.5
         Mixing parameter, between 0 (ridge) and 1 (lasso).
@@ -440,7 +463,7 @@ class MCP(PenaltyWithUnit):
 
     Parameters
     ----------
-    lam, weights
+    lam, weights, positive
         As for `Lasso`.
     gamma : float, default=3.0
         The penalty is constant beyond ``gamma * lam`` units; must exceed 1. Large values approach
@@ -482,7 +505,7 @@ class SCAD(PenaltyWithUnit):
 
     Parameters
     ----------
-    lam, weights, unit
+    lam, weights, positive, unit
         As for `MCP`.
     a : float, default=3.7
         The penalty is constant beyond ``a * lam`` units; must exceed 2.

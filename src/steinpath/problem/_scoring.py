@@ -68,14 +68,14 @@ class Criterion(Registered, ABC):
     def __call__(self, y: Array, prediction: Array) -> Array:
         return self.rho(y - prediction)
 
-    def of_best_constant(self, y: np.ndarray) -> float:
+    def of_best_constant(self, y: np.ndarray, weights: np.ndarray | None = None) -> float:
         """Return the mean loss of the constant prediction for which it is smallest."""
         from scipy.optimize import minimize_scalar  # takes long to import
 
         low, high = float(y.min()), float(y.max())
 
         def risk(constant: float) -> float:
-            return float(self(y, np.full_like(y, constant)).mean())
+            return float(np.average(self(y, np.full_like(y, constant)), weights=weights))
 
         # golden sections, which handle kinks of convex functions, over shares of the range
         best = minimize_scalar(
@@ -91,7 +91,7 @@ class Criterion(Registered, ABC):
         # a label may also have a format of its own, such as "loss at {:.2f}"
         return self.label.replace("{}", number(self.parameter, 3)).format(self.parameter)
 
-    def about(self, y: Array, level: float) -> Criterion:
+    def about(self, y: Array, level: float, weights: np.ndarray | None = None) -> Criterion:
         """Return the same loss for responses and predictions minus a level."""
         return self  # losses of regression depend only on their difference
 
@@ -211,11 +211,11 @@ class OfLogarithms(Criterion):
         values = xp.exp(clip(prediction, -math.inf, self.most) + self.level)
         return self.of(xp.exp(y + self.level), values)
 
-    def about(self, y: Array, level: float) -> OfLogarithms:
+    def about(self, y: Array, level: float, weights: np.ndarray | None = None) -> OfLogarithms:
         return replace(self, level=level, most=float(namespace(y).max(y)) - level + _BEYOND)
 
-    def of_best_constant(self, y: np.ndarray) -> float:
-        return self.of.of_best_constant(np.exp(y))
+    def of_best_constant(self, y: np.ndarray, weights: np.ndarray | None = None) -> float:
+        return self.of.of_best_constant(np.exp(y), weights)
 
 
 # ------------------------------------------------------------------------------------------------
@@ -249,12 +249,13 @@ class MarginCriterion(Criterion):
         weighted = "" if self.class_weight is None else " with class weights"
         return self.label + weighted
 
-    def of_best_constant(self, y: np.ndarray) -> float:
+    def of_best_constant(self, y: np.ndarray, weights: np.ndarray | None = None) -> float:
         low, high = self.class_weight or (1.0, 1.0)
-        share = float(high * (y > 0).sum() / (high * (y > 0).sum() + low * (y < 0).sum()))
+        share = float(np.average(y > 0, weights=weights))
+        share = high * share / (high * share + low * (1 - share))
         return _OF_CONSTANT[self.name](share, 1 - share)
 
-    def about(self, y: Array, level: float) -> MarginCriterion:
+    def about(self, y: Array, level: float, weights: np.ndarray | None = None) -> MarginCriterion:
         """Return the same loss for labels and predictions minus a level, with weights of mean 1."""
         # one that has a level keeps it, since the labels may be those of a block of the rows
         if self.level is not None:
@@ -262,7 +263,7 @@ class MarginCriterion(Criterion):
         labels = check_labels(y, f"test_loss={self.name!r}", fewest=1)
         if self.class_weight is None:
             return replace(self, level=level)
-        share = float((labels > 0).mean())
+        share = float(np.average(labels > 0, weights=weights))
         balanced = isinstance(self.class_weight, str)
         low, high = (share, 1 - share) if balanced else self.class_weight
         mean = low + (high - low) * share
@@ -408,10 +409,12 @@ class OnScaleOfY:
         return self.function(read_only(self.y), read_only(prediction))
 
 
-def about_level(criterion: PerObservation, y: Array, level: float) -> PerObservation:
+def about_level(
+    criterion: PerObservation, y: Array, level: float, weights: np.ndarray | None = None
+) -> PerObservation:
     """Return a scoring loss to be called with responses and predictions minus a level."""
     if isinstance(criterion, Criterion):
-        return criterion.about(y, level)
+        return criterion.about(y, level, weights)
     return OnScaleOfY(criterion, y, level)
 
 

@@ -92,12 +92,19 @@ class ChosenRisk:
     choices: tuple[tuple[int, int], ...] = field(repr=False)
     splits: Splits = field(repr=False)
     models: LeftOutModels = field(repr=False)
+    #: Groups and sample weights of all rows.
     groups: np.ndarray | None = field(default=None, repr=False)
+    weights: np.ndarray | None = field(default=None, repr=False)
 
     @property
     def rows(self) -> np.ndarray:
         """Held-out rows."""
         return self.held_out.rows
+
+    @property
+    def row_weights(self) -> np.ndarray | None:
+        """Sample weights of `rows`, with mean 1 over all rows; None if all are equal."""
+        return None if self.weights is None else self.weights[self.rows]
 
     @property
     def predictions(self) -> np.ndarray:
@@ -159,7 +166,8 @@ class ChosenRisk:
         self, rows: np.ndarray, predictions: np.ndarray, losses: np.ndarray
     ) -> ChosenRisk:
         """Return the same risk with other held-out rows, whose losses are independent."""
-        sample = RowSample.of(len(rows), groups=None if self.groups is None else self.groups[rows])
+        weights, codes = (None if x is None else x[rows] for x in (self.weights, self.groups))
+        sample = RowSample.of(len(rows), weights, codes)
         return replace(self, held_out=HeldOut(rows, predictions[None, :], sample, losses[None, :]))
 
     def _mean_and_error(self, losses: np.ndarray) -> tuple[float, float]:
@@ -225,15 +233,14 @@ def risk_after_choice(
     shares = design.local(splits.test / np.maximum(splits.tests, 1)[:, None])[own]
     predictions = np.sum(shares * models.predictions[own], axis=1)
     losses = np.sum(shares * _losses_of(unadjusted, models.predictions)[own], axis=1)[None, :]
-    codes = None if groups is None else groups[rows]
-    sample = RowSample.of(len(rows), groups=codes).local_to(design, rows)
+    sample = RowSample.over(batch.data, rows, groups=groups)
     if method == "nested":
         mean, spread = (float(x[0]) for x in sample.mean_and_error(losses))
         value = float(mean + optimism)
         if not splits.complete and splits.n_splits > 1:
             # neighbours in time are dependent; blocks of them are less so
-            blocks = RowSample.of(len(rows), groups=splits.test.argmax(axis=1)[rows])
-            in_blocks = blocks.local_to(design, rows).mean_and_error(losses)[1]
+            blocks = RowSample.over(batch.data, rows, groups=splits.test.argmax(axis=1))
+            in_blocks = blocks.mean_and_error(losses)[1]
             spread = max(spread, float(in_blocks[0]))
         if interactions is not None:
             spread = math.hypot(spread, float(interactions.stderr()[0]))
@@ -241,7 +248,8 @@ def risk_after_choice(
         stderr = max(stderr, spread)
     held_out = HeldOut(rows, predictions[None, :], sample, losses, optimism, interactions)
     value = float(at_least_zero(unadjusted.criterion, np.asarray(value)))
-    return ChosenRisk(value, stderr, method, held_out, made, splits, models, groups)
+    weights = batch.data.sample_weight
+    return ChosenRisk(value, stderr, method, held_out, made, splits, models, groups, weights)
 
 
 def select_model(models: Sequence[ChosenRisk], rule: str) -> tuple[int, ChosenRisk]:
@@ -266,21 +274,24 @@ def select_model(models: Sequence[ChosenRisk], rule: str) -> tuple[int, ChosenRi
         return best
 
     values, losses = np.array([one.value for one in models]), np.stack([m.losses for m in models])
-    optimism, best = values - losses.mean(axis=1), selected(values)
+    sample = models[0].held_out.sample
+    optimism, best = values - sample.mean(losses), selected(values)
     chosen, stitched, others = models[best], losses[best] + optimism[best], False
     parts = chosen.splits.test.argmax(axis=1)[chosen.rows]
     for part in np.unique(parts):
         tested = parts == part
         if tested.all():
             break
-        means = losses[:, ~tested].mean(axis=1) + optimism
+        others_count = sample.counted(1.0 * ~tested[None, :])
+        means = (losses @ others_count[0]) / others_count.sum() + optimism
         k = selected(means, math.sqrt(len(parts) / (~tested).sum()))
         stitched[tested] = losses[k, tested] + optimism[k]
         others |= k != best
     if not others:
         return best, chosen
     # the selection cannot make the risk smaller, except by chance
-    value, stderr = max(float(stitched.mean()), chosen.value), chosen.mean_of(stitched)[1]
+    value, stderr = chosen.mean_of(stitched)
+    value = max(value, chosen.value)
     return best, replace(chosen, value=value, stderr=max(stderr, chosen.stderr))
 
 
@@ -500,6 +511,8 @@ def _unit_losses(
     held_out = first.estimate.held_out
     rows = np.arange(first.path.n_samples) if held_out is None else held_out.rows
     which, own = design.places(rows)
+    weights = first.path.data.sample_weight
+    weights = np.ones(len(rows)) if weights is None else weights[rows]
     losses = np.zeros((len(risks), len(iterates), len(own)))
     known = [iterates[iterates < risk.values.shape[0]] for risk in risks]
     for k, risk in enumerate(risks):
@@ -507,14 +520,15 @@ def _unit_losses(
             predictions = risk.predictions.of(slice(t, t + 1))
             of_rows = observation_losses(risk.criterion, risk.path.response, predictions)
             losses[k, j] = to_numpy(of_rows)[0, own].astype(float)
-    means = design.over_rows(losses.sum(axis=-1)) / len(rows)
+    means = design.over_rows(losses @ weights[which]) / weights.sum()
     for k, risk in enumerate(risks):
         values = to_numpy(risk.values).astype(float)[known[k]]
         losses[k, : len(values)] += (values - means[k, : len(values)])[:, None]
-    sizes = np.ones(len(rows))
+    losses *= weights[which]
+    sizes = weights
     if first.groups is not None:
         codes = np.unique(first.groups[rows], return_inverse=True)[1]
-        sizes = np.bincount(codes).astype(float)
+        sizes = np.bincount(codes, weights)
         losses = design.over_rows(scattered_sums(losses, codes[which], len(sizes)))
         return losses, sizes, None
     return losses, sizes, None if design.is_whole else which

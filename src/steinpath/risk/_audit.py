@@ -78,6 +78,8 @@ def hold_out_rows(
     drawn = rng.choice(units, m, replace=False)
     rows = drawn if groups is None else np.flatnonzero(np.isin(groups, drawn))
     codes = None if groups is None else np.unique(groups[rows], return_inverse=True)[1]
+    weights = path.data.sample_weight
+    weights = None if weights is None else weights[rows]
     interactions = None
     if exact is not None:
         predictions, interactions = exact.predictions.at(rows), exact.interactions
@@ -89,7 +91,7 @@ def hold_out_rows(
     else:
         design = design_in(batch, dtype, [rng])
         predictions, interactions = leave_rows_out(options, rows, design)
-    sample = RowSample.of(len(rows), groups=codes, population=units)
+    sample = RowSample.of(len(rows), weights, codes, population=units)
     return HeldOut(rows, predictions, sample, interactions=interactions)
 
 
@@ -225,10 +227,7 @@ def compare(
     rounding = _ROUNDING * xp.finfo(path.response.dtype).eps * sample.largest(estimated)
     differences = xp.where(xp.abs(differences) > rounding, differences, 0 * differences)
     slope, correlation = _regression(predictions, held_out.predictions, sample)
-    # sums over groups, which are independent, scaled so that their mean is that of the rows
-    differences, units = sample.by_group(differences)
-    if sample.groups is not None:
-        differences = differences * (units.total / len(rows))
+    differences, units = sample.by_unit(differences)
     return Audit(rows, differences, slope, correlation, units, noise)
 
 

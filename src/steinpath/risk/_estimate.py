@@ -22,7 +22,7 @@ from steinpath.engine._path import Path
 from steinpath.engine._traces import row_squares_of
 from steinpath.problem._scoring import Criterion, TestLoss, at_least_zero
 from steinpath.risk._audit import NOISE, Audit, compare, hold_out_rows
-from steinpath.risk._held_out import HeldOut
+from steinpath.risk._held_out import HeldOut, RowSample
 from steinpath.risk._leave_out import FoldRuns, mean_losses
 from steinpath.risk._methods import (
     METHODS,
@@ -55,7 +55,7 @@ def estimate_risk(
     precision: str = "float32",
     centered: bool = False,
 ) -> Risk:
-    """Estimate the out-of-sample risk of every iterate of a path, from the path alone.
+    r"""Estimate the out-of-sample risk of every iterate of a path, from the path alone.
 
     Each fitted value is corrected by a weighted combination of past dual iterates, so that it
     approximates the prediction of the iterate with that row left out. The estimated risk is the
@@ -133,6 +133,16 @@ def estimate_risk(
     Risk
         The estimated risk of every iterate.
 
+    Notes
+    -----
+    With sample weights :math:`w_i`, the risk is the weighted mean loss on new rows,
+    :math:`E[w \ell] / E[w]`, and standard errors are those of a ratio. Rows are still one
+    observation each: a row is held out as a whole, whatever its weight. The corrections are valid
+    if the weights do not depend on x, given the noise: precisions of measurements, counts, known
+    exposures. Weights that are functions of x, as in surveys and for covariate shift, change the
+    distribution of the rows: "folds" and "loo" remain valid, and other methods require an audit,
+    which detects and corrects the difference.
+
     Examples
     --------
     >>> import numpy as np
@@ -163,7 +173,6 @@ def estimate(
     Results of an earlier estimate of the same path with the same random numbers are reused: those
     of its audit and, with the same probes, those of its method.
     """
-    path.refuse_weights()
     if options.near is not None:
         check_count("near", options.near, low=0, high=path.n_iter)
     if options.method in NEED_ALL_ROWS and not path.design.is_whole:
@@ -258,7 +267,8 @@ def assemble(
         optimism = xp.where(optimism > 0, optimism, 0 * optimism)
         if tested is not None and len(tested.rows) < n:  # the training error is of other rows
             optimism = 0 * optimism
-        shared = math.sqrt(2 / options.units(n)) * optimism
+        sample = RowSample.over(options.path.data, groups=options.groups)
+        shared = math.sqrt(2 / sample.effective_units) * optimism
         if audit is None and estimate.shared_error is not None:
             shared = xp.maximum(shared, estimate.shared_error)
     stderr = xp.hypot(stderr, shared + 0 * stderr)

@@ -134,7 +134,7 @@ class Evidence:
         selected[rows, np.arange(len(rows))] = 1.0
         selected[:, -1] = 1 / n
         # the rows, their mean, and the products of both with all rows, using the available products
-        block = design.adjoint(design.array(selected))
+        block = design.unweighted.adjoint(design.array(selected))
         products = to_numpy(design.forward(block)).astype(float).T
         products, with_mean = products[:-1], products[-1]
         products = products - with_mean - with_mean[rows, None] + with_mean.mean()
@@ -240,7 +240,7 @@ def columns_of(design: Design, which: np.ndarray) -> Array:
 
 def blocks_of_columns(design: Design) -> Iterator[tuple[np.ndarray, list[list[int]]]]:
     """Iterate over blocks of columns as arrays, and their groups, without splitting a category."""
-    design = features_of(design)
+    design = features_of(design).unweighted
     start, width, (n, p), whole = 0, _BLOCK, design.shape, None
     if design.part(None, np.arange(1)) is None:  # one product, with the smaller identity matrix
         identity = design.array(np.eye(min(n, p)))

@@ -35,6 +35,7 @@ from steinpath._support.arrays import (
     units_of,
 )
 from steinpath.design._base import Design
+from steinpath.engine._data import RunData
 from steinpath.engine._path import Path
 from steinpath.problem._scoring import PerObservation, for_differences, losses_at
 
@@ -50,6 +51,8 @@ class RowSample:
     total: float
     #: Number of independent units: rows, or groups of them.
     units: int
+    #: Number of all rows.
+    n_rows: int = 0
     #: Count of each (local) row; 1 if None.
     counts: np.ndarray | None = None
     #: Group of each (local) row, and the number of groups.
@@ -70,7 +73,7 @@ class RowSample:
         groups: np.ndarray | None = None,
         population: int | None = None,
     ) -> RowSample:
-        """Return a sample of rows; values are sums over their ``counts`` of tests, or weights."""
+        """Return a sample of rows, which count by numbers of tests or by weights."""
         total = n_rows if counts is None else float(counts.sum())
         units, n_groups = n_rows if counts is None else np.count_nonzero(counts), 0
         if groups is not None:
@@ -78,7 +81,31 @@ class RowSample:
             units = n_groups = len(labels)
             if counts is not None:
                 units = len(np.unique(groups[counts > 0]))
-        return cls(total, int(units), counts, groups, n_groups, population)
+        return cls(total, int(units), n_rows, counts, groups, n_groups, population)
+
+    @classmethod
+    def over(
+        cls,
+        data: RunData,
+        rows: np.ndarray | None = None,
+        tests: np.ndarray | None = None,
+        groups: np.ndarray | None = None,
+    ) -> RowSample:
+        """Return some rows of the data, or all; ``groups`` are of all rows.
+
+        They count by their sample weights, and by their numbers of ``tests``. Values are those of
+        local rows.
+        """
+        which = np.arange(data.design.n_rows) if rows is None else rows
+        counts = tests if data.sample_weight is None else data.sample_weight[which]
+        if counts is not tests and tests is not None:
+            counts = counts * tests
+        if counts is not None and not counts.any():
+            raise ValueError("sample_weight is zero for all rows that are held out")
+        if counts is not None and np.all(counts == 1):
+            counts = None
+        groups = None if groups is None else groups[which]
+        return cls.of(len(which), counts, groups).local_to(data.design, rows)
 
     def local_to(self, design: Design, rows: np.ndarray | None = None) -> RowSample:
         """Return the same sample for values of local rows; it has the given rows, or all."""
@@ -88,13 +115,28 @@ class RowSample:
         counts, groups = (None if x is None else x[which] for x in (self.counts, self.groups))
         return replace(self, counts=counts, groups=groups, design=design, whole=self)
 
+    @property
+    def effective_units(self) -> float:
+        """Number of independent units; of weighted rows, Kish's effective number."""
+        own = self.whole or self
+        if own.counts is None or own.groups is not None:
+            return own.units
+        return own.total**2 / float(np.sum(own.counts**2))
+
+    def counted(self, values: Array) -> Array:
+        """Return values times the counts of their rows."""
+        return values if self.counts is None else values * like(self.counts, values)
+
     def sum(self, values: Array) -> Array:
-        """Return sums over all rows, of shape (T,)."""
+        """Return sums over all rows as often as they count, of shape (T,)."""
+        return self._sum(self.counted(values))
+
+    def _sum(self, values: Array) -> Array:
         sums = namespace(values).sum(values, axis=1)
         return sums if self.design is None else self.design.over_rows(sums)
 
     def mean(self, values: Array) -> Array:
-        """Return means over all tests, of shape (T,)."""
+        """Return means over all rows as often as they count, of shape (T,)."""
         return self.sum(values) / self.total
 
     def largest(self, values: Array) -> Array:
@@ -106,7 +148,7 @@ class RowSample:
     def norm(self, values: Array) -> Array:
         """Return roots of sums of squares, of shape (T,), without overflow or underflow."""
         unit = units_of(self.largest(values))
-        return unit[:, 0] * namespace(values).sqrt(self.sum((values / unit) ** 2))
+        return unit[:, 0] * namespace(values).sqrt(self._sum((values / unit) ** 2))
 
     def root_mean_square(self, values: Array) -> float:
         """Return the root mean square over rows and iterations."""
@@ -126,27 +168,41 @@ class RowSample:
         return math.sqrt(rest / self.total) * self.deviation(values)
 
     def mean_and_error(self, values: Array) -> tuple[Array, Array]:
-        """Return means and their standard errors; infinite if there is a single unit."""
+        """Return means and their standard errors; infinite if there is a single unit.
+
+        The errors are those of ratios, since the sum of the counts is random, too.
+        """
         means = self.mean(values)
-        weighted = means[:, None]
-        if self.counts is not None:
-            weighted = weighted * like(self.counts, values)
-        gaps, sample = self.by_group(values - weighted)
+        gaps, sample = self._by_group(self.counted(values - means[:, None]))
         spread, units = sample.norm(gaps), self.units
         if units < 2:
             return means, 0 * spread + math.inf
         return means, spread * math.sqrt(units / (units - 1)) / self.total
 
-    def by_group(self, values: Array) -> tuple[Array, RowSample]:
+    def by_unit(self, values: Array) -> tuple[Array, RowSample]:
+        """Return one value of each independent unit with the same means, and their sample.
+
+        Their variances are those of the ratios to which these means are equal.
+        """
+        if self.counts is None and self.groups is None:
+            return values, self
+        means = self.mean(values)[:, None]
+        gaps, sample = self._by_group(self.counted(values - means))
+        return means + gaps * (sample.total / self.total), sample
+
+    def _by_group(self, values: Array) -> tuple[Array, RowSample]:
         """Return sums over the groups, which are independent, and the sample of the groups."""
         if self.groups is None:
-            return values, self
+            alike: dict[str, Any] = {"total": self.n_rows, "counts": None}
+            whole = None if self.whole is None else replace(self.whole, **alike)
+            return values, replace(self, whole=whole, **alike)
         if self.design is None:
             sums = group_sums(values, self.groups)
         else:  # from here on, all blocks have all groups
             sums = scattered_sums(values, self.groups, self.n_groups)
             sums = self.design.over_rows(sums)
-        return sums, RowSample(sums.shape[1], self.units, population=self.population)
+        count = sums.shape[1]
+        return sums, RowSample(count, self.units, n_rows=count, population=self.population)
 
 
 class HeldOut(NamedTuple):
@@ -156,7 +212,7 @@ class HeldOut(NamedTuple):
     #: Minus the level of y, of shape (T, m); of local rows only, if `sample` is local to a design.
     predictions: Array
     sample: RowSample
-    #: Sums over the tests of each row, of shape (T, m), where they are tested repeatedly.
+    #: Means over the tests of each row, of shape (T, m), where they are tested repeatedly.
     losses: Array | None = None
     #: Added to mean losses, of shape (T,) or 0: Burman's correction for training on fewer rows.
     optimism: Array = 0.0
@@ -193,7 +249,10 @@ class Interactions:
         blocks = [xp.reshape(x, (x.shape[0], len(rows))) for x in (alone, together)]
         criterion = for_differences(criterion, blocks[0])
         losses = [losses_of(path, criterion, rows, x) for x in blocks]
-        return cls(xp.reshape(losses[0] - losses[1], alone.shape), pairs)
+        changes = losses[0] - losses[1]
+        if (weights := path.data.sample_weight) is not None:
+            changes = changes * like(weights[rows], changes)
+        return cls(xp.reshape(changes, alone.shape), pairs)
 
     def stderr(self) -> Array:
         """Return the root of the covariance of two losses for each iteration, on the safe side."""

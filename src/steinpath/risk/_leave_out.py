@@ -31,7 +31,7 @@ from steinpath._support.arrays import (
 from steinpath._support.printing import with_error
 from steinpath._support.validation import check_flag, check_instance, check_rng, is_own, shown
 from steinpath.design._base import Design
-from steinpath.design._transformed import InterceptDesign
+from steinpath.design._transformed import InterceptDesign, sums_of_weights
 from steinpath.engine._batch import Batch, at_a_time
 from steinpath.engine._loop import Histories, beginning, iterates
 from steinpath.engine._path import Path
@@ -108,7 +108,7 @@ class LeftOutRuns(Iterator[Array]):
 
 def _common(count: np.ndarray | None) -> Any:
     """Return sample sizes as one number if they are equal."""
-    return int(count[0]) if count is not None and np.all(count == count[0]) else count
+    return count[0].item() if count is not None and np.all(count == count[0]) else count
 
 
 class LeftOutModels(NamedTuple):
@@ -131,7 +131,7 @@ def models_without(batch: Batch, train: np.ndarray, at: Sequence[int]) -> LeftOu
             np.concatenate([part.intercept for part in parts]),
             np.concatenate([part.predictions for part in parts], axis=1),
         )
-    runs = batch.data.without(~train, _common(train.sum(axis=0)))
+    runs = batch.data.without(~train, _common(sums_of_weights(batch.data.design, train)))
     maps, xp = batch.maps.for_rows(runs.rows, 1), namespace(runs.y)
     K, intercept = len(at), np.full(len(at), float(batch.data.level[0]))
     if runs.offset is not None:
@@ -239,14 +239,15 @@ class FoldRuns:
     ):
         self.splits = splits
         self._criterion, self._correction, self._with_losses = criterion, correction, with_losses
-        self._runs = LeftOutRuns(batch, ~splits.train, splits.train.sum(axis=0), design)
+        counts = sums_of_weights(batch.data.design, splits.train)
+        self._runs = LeftOutRuns(batch, ~splits.train, counts, design)
         # predictions and sums of losses (paths, steps, n), and mean losses of the splits' runs on
         # all rows and on those that they hold out (paths, steps)
         self._known: tuple[Array, Array | None, Array, Array] | None = None
-        self._rows, counts = np.flatnonzero(splits.tests), splits.tests[splits.tests > 0]
-        codes = None if groups is None else groups[self._rows]
-        sample = RowSample.of(len(self._rows), None if np.all(counts == 1) else counts, codes)
-        self._sample = sample.local_to(batch.data.design, self._rows)
+        #: Sums of the weights of the rows that each split tests.
+        self._tested = sums_of_weights(batch.data.design, splits.test)
+        self._rows, tests = np.flatnonzero(splits.tests), splits.tests[splits.tests > 0]
+        self._sample = RowSample.over(batch.data, self._rows, tests, groups)
         #: Training errors of the paths, if the correction needed them.
         self.train: list[Array] | None = None
 
@@ -299,8 +300,9 @@ class FoldRuns:
         y, xp, n = data.response[:, 0], namespace(data.y), data.design.shape[0]
         own = Splits(*map(data.design.local, splits))
         average = _averaging(own, y)
-        shares = like(splits.test.sum(axis=0) / splits.test.sum(), y)
-        counts = like(own.test.T, y)[None, ...]
+        shares = like(self._tested / self._tested.sum(), y)
+        counts = like((own.test / np.maximum(own.tests, 1)[:, None]).T, y)[None, ...]
+        everyone = RowSample.over(data)
         predictions = data.design.zeros(L, steps, n)
         losses = data.design.zeros(L, steps, n) if self._with_losses else None
         # losses on all rows, and on those that were held out once
@@ -309,17 +311,17 @@ class FoldRuns:
             predictions[:, t, :] = average(xp.reshape(fitted, (n, L, K))).T
             if losses is None and self._correction is None:
                 continue
-            tested = check_finite(fitted) if self._with_losses else fitted
-            of_runs = losses_of_runs(self._criterion, y, tested)
+            fitted = check_finite(fitted) if self._with_losses else fitted
+            of_runs = losses_of_runs(self._criterion, y, fitted)
             if losses is not None:
                 losses[:, t, :] = xp.sum(counts * xp.reshape(of_runs, (L, K, n)), axis=1)
             if self._correction is not None:
-                of_splits = xp.reshape(xp.sum(of_runs, axis=1), (L, K))
+                of_splits = xp.reshape(xp.sum(everyone.counted(of_runs), axis=1), (L, K))
                 sums[0, :, t] = xp.sum(of_splits * shares, axis=1)
         if self._correction is not None:
             for k in range(L):
                 held_out = observation_losses(self._criterion, y, predictions[k, ...])
-                sums[1, k, :] = xp.sum(held_out, axis=1)
+                sums[1, k, :] = xp.sum(everyone.counted(held_out), axis=1)
             sums = data.design.over_rows(sums)
         return predictions, losses, *(sums[k, ...] / batch.n_samples for k in range(2))
 
@@ -350,12 +352,12 @@ def _averaging(splits: Splits, y: Array) -> Callable[[Array], Array]:
 def mean_losses(path: Path, criterion: PerObservation) -> Array:
     """Return the training error of each iterate."""
     y, xp, n = path.response, namespace(path.y), path.n_samples
-    length = max(1, _SCORED // n)
+    length, sample = max(1, _SCORED // n), RowSample.over(path.data)
     pieces = []
     for start in range(0, path.n_iter + 1, length):
         values = path.products_at(slice(start, min(start + length, path.n_iter + 1)))
         losses = observation_losses(criterion, y, values)
-        pieces.append(xp.sum(losses, axis=1))
+        pieces.append(xp.sum(sample.counted(losses), axis=1))
     return path.design.over_rows(xp.concat(pieces)) / n
 
 
@@ -453,10 +455,9 @@ def cross_validate_path(
     """
     check_instance("path", path, Path, "sp.run(X, y, loss, penalty)")
     check_flag("burman", burman)
-    path.refuse_weights()
     if not path.maps.structured:
         raise ValueError("cross_validate_path does not support a Recursion; use leave_one_out_path")
-    criterion = about_level(resolve_test_loss(test_loss, path.loss), path.y, path.level)
+    criterion = _criterion_of(path, test_loss)
     splits = read_splits(cv, to_numpy(path.y), groups, rng, stratify=path.loss.margin)
     codes = None if groups is None else check_groups(groups, path.n_samples)
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
@@ -471,6 +472,11 @@ def cross_validate_path(
         values, stderr = held_out.sample.mean_and_error(held_out.losses)
     values = at_least_zero(criterion, values + held_out.optimism)
     return Validation(values, stderr, splits.n_splits)
+
+
+def _criterion_of(path: Path, test_loss: TestLoss) -> PerObservation:
+    criterion = resolve_test_loss(test_loss, path.loss)
+    return about_level(criterion, path.y, path.level, path.data.sample_weight)
 
 
 def leave_one_out_path(path: Path, test_loss: TestLoss = None, *, groups: Any = None) -> Validation:
@@ -492,15 +498,14 @@ def leave_one_out_path(path: Path, test_loss: TestLoss = None, *, groups: Any = 
         Mean leave-one-out loss of every iterate.
     """
     check_instance("path", path, Path, "sp.run(X, y, loss, penalty)")
-    path.refuse_weights()
     if groups is not None:
         codes = check_groups(groups, path.n_samples)
         pairs = [(codes != k, codes == k) for k in range(int(codes.max()) + 1)]
         return cross_validate_path(path, pairs, test_loss, groups=codes)
-    criterion = about_level(resolve_test_loss(test_loss, path.loss), path.y, path.level)
+    criterion = _criterion_of(path, test_loss)
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
         losses = observation_losses(criterion, path.response, check_finite(leave_one_out(path)))
-        values, stderr = RowSample.of(path.n_samples).mean_and_error(losses)
+        values, stderr = RowSample.over(path.data).mean_and_error(losses)
     return Validation(values, stderr, path.n_samples)
 
 

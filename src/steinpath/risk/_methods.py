@@ -147,7 +147,7 @@ def score(
     path, criterion, corrections = options.path, options.criterion, predictions.corrections
     y, n, xp, T = path.response, path.n_samples, namespace(path.y), path.n_iter + 1
     tests = None if held_out is None else held_out.tests(n)
-    sample = RowSample.of(n, tests, options.groups).local_to(path.design)
+    sample = RowSample.over(path.data, None, tests, options.groups)
     baseline = baseline_losses(options)
     most = _SCORED if isinstance(y, np.ndarray) else _SCORED_ON_DEVICE
     length = max(16, most // n)
@@ -156,11 +156,9 @@ def score(
         block = slice(start, min(start + length, T))
         values = check_finite(predictions.of(block))
         losses = observation_losses(criterion, y, values) - baseline
-        if sample.counts is not None:
-            losses = losses * like(sample.counts, losses)
         moments.append(sample.mean_and_error(losses))
         if corrections is not None:
-            slopes.append(_slopes(options, values, corrections, block))
+            slopes.append(_slopes(options, values, corrections, block, sample))
     means, errors = (xp.concat(parts) for parts in zip(*moments, strict=True))
     values = means if held_out is None else means + held_out.optimism
     if corrections is None:
@@ -173,7 +171,11 @@ def score(
 
 
 def _slopes(
-    options: ResolvedOptions, predictions: Array, corrections: CompressedCorrections, block: slice
+    options: ResolvedOptions,
+    predictions: Array,
+    corrections: CompressedCorrections,
+    block: slice,
+    sample: RowSample,
 ) -> Array:
     """Return the change of total losses along each direction; their errors are independent."""
     criterion, y = options.criterion, options.path.response
@@ -182,7 +184,7 @@ def _slopes(
     change = observation_losses(criterion, y, predictions + error)
     change = change - observation_losses(criterion, y, predictions - error)
     slopes = xp.where(error > 0, change / xp.where(error > 0, 2 * error, 1 + error), 0 * error)
-    return slopes @ corrections.directions
+    return sample.counted(slopes) @ corrections.directions
 
 
 def _shared_error(single: Array) -> Array:
@@ -329,7 +331,7 @@ def _loo(options: ResolvedOptions) -> Estimate:
         values, interactions = leave_rows_out(options, order, path.design)
         values = take(values, np.argsort(order), axis=1)
         values = path.design.local(values.T).T
-    sample = RowSample.of(n, groups=options.groups).local_to(path.design)
+    sample = RowSample.over(path.data, groups=options.groups)
     held_out = HeldOut(np.arange(n), values, sample, interactions=interactions)
     return score(options, Predictions(path, values), held_out=held_out)
 
@@ -353,6 +355,8 @@ def leave_groups_out(options: ResolvedOptions, groups: np.ndarray, design: Desig
     path, batch = options.path, Batch.of(options.path)
     predictions = path.design.zeros(path.n_iter + 1, path.design.shape[0])
     width = min(WIDTH, at_a_time(batch, BLOCKS))
+    if (weights := path.data.sample_weight) is not None:  # others do not count
+        groups = groups[np.bincount(options.groups, weights)[groups] > 0]
     for some in np.split(groups, range(width, len(groups), width)):
         left_out = options.groups[:, None] == some
         splits = Splits(~left_out, left_out.astype(float))
@@ -430,7 +434,7 @@ def by_folds(
         losses = held_out.losses
         if own.centered:
             baseline = take(baseline_losses(own), own.path.design.places(held_out.rows)[1], axis=1)
-            losses = losses - baseline * like(held_out.sample.counts, losses)
+            losses = losses - baseline
         values, stderr = held_out.sample.mean_and_error(losses)
         values = values + held_out.optimism
         estimates.append(Estimate(predictions, values, stderr, 0 * values, 0, held_out, train))

@@ -28,9 +28,10 @@ from steinpath._support.arrays import like, namespace, to_numpy
 from steinpath._support.threads import in_threads
 from steinpath._support.validation import is_own
 from steinpath.design._base import Design
+from steinpath.design._transformed import sums_of_weights
 from steinpath.engine._batch import Batch, at_a_time
 from steinpath.problem._scoring import PerObservation
-from steinpath.risk._held_out import Interactions
+from steinpath.risk._held_out import Interactions, RowSample
 from steinpath.risk._leave_out import BLOCKS, LeftOutRuns, losses_of_runs, shrunk_burman
 from steinpath.risk._methods import split_members
 from steinpath.risk._splits import Splits
@@ -111,7 +112,7 @@ class _Tests(NamedTuple):
     """Results of J other splits on the training rows of one split."""
 
     others: list[int]
-    rows: np.ndarray  # (J,): number of these rows that each tests
+    rows: np.ndarray  # (J,): number of these rows that each tests, or their weight
     losses: list[np.ndarray]  # (L, T) each: their mean losses
     #: For Burman's correction: mean loss over all of these rows of the runs without the tested ones
     #: (J, L, T), and of the run with them (L, T).
@@ -137,7 +138,9 @@ class NestedSelection:
     ):
         self._splits, self._runs, self._rule = splits, runs, selection_rule
         self._cells, cell = cells_of(splits)
-        self._sizes = np.bincount(cell)
+        #: Sums of the weights of the rows of each cell; numbers of rows if all are 1.
+        self._sizes = np.bincount(cell, batch.data.sample_weight)
+        self._tested = sums_of_weights(batch.data.design, splits.test)
         self._sums = self._loss_sums(batch, criterion, cell, length, design)
         self._all_tests = [self._tests(k) for k in range(splits.n_splits)]
         self.choices = [self._choose(tests) for tests in self._all_tests]
@@ -152,6 +155,7 @@ class NestedSelection:
     ) -> np.ndarray:
         """Return the sums of losses over each cell, of shape (R, C, L, length)."""
         train, y = self._runs.train, batch.data.response[:, 0]
+        counts, everyone = sums_of_weights(batch.data.design, train), RowSample.over(batch.data)
         C, R = len(self._sizes), train.shape[1]
         # a user-defined criterion may not be thread-safe
         threads = batch.threads(R) if is_own(criterion) else 1
@@ -159,12 +163,12 @@ class NestedSelection:
         own = batch.data.design.local(cell)
 
         def sums(members: list[int]) -> np.ndarray:
-            runs = LeftOutRuns(batch.part(members), ~train, train.sum(axis=0), design)
+            runs = LeftOutRuns(batch.part(members), ~train, counts, design)
             steps, indicator = [], None
             for fitted in islice(runs, length):
                 losses = losses_of_runs(criterion, y, fitted)
                 if indicator is None:
-                    indicator = like(np.arange(C)[:, None] == own, losses)
+                    indicator = everyone.counted(like(np.arange(C)[:, None] == own, losses))
                 steps.append(indicator @ losses.T)
             # a copy to the host synchronises with the device: copy all steps at once
             totals = to_numpy(namespace(y).stack(steps)).astype(float, copy=False)
@@ -218,7 +222,7 @@ class NestedSelection:
         everyone, totals = np.ones(len(self._sizes)), np.zeros(3)
         for k, choice in enumerate(self.choices):
             assert choice is not None
-            share = self._splits.test[:, k].sum() / len(self._splits.test)
+            share = self._tested[k] / self._tested.sum()
             sets = everyone, self._cells.test[:, k]
             member, t = choice
             means = [train[member][t], *(self._mean(k, cells)[choice] for cells in sets)]

@@ -202,7 +202,7 @@ class RiskOptions:
                     moments = second_moments(path, options.covariance)
             # class weights depend on the labels of all rows
             y = path.data.all_y if path.loss.margin else path.y
-            criterion = about_level(test_loss, y, path.level)
+            criterion = about_level(test_loss, y, path.level, path.data.sample_weight)
             own: dict[str, Any] = {"path": path, "criterion": criterion, "rng": rng}
             own |= {"moments": moments, "row_squares": squares}
             results.append(ResolvedOptions(**vars(options), **own))

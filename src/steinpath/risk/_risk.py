@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from steinpath._support.arrays import Array, first_minimum, like, to_numpy
+from steinpath._support.arrays import Array, first_minimum, to_numpy
 from steinpath._support.caching import cached_property
 from steinpath._support.charts import line_chart, on_axes
 from steinpath._support.printing import Summary, fragment, number, with_error
@@ -336,8 +336,8 @@ def compare_risks(first: Risk, t1: int, second: Risk, t2: int) -> tuple[float, f
             tests = None if held_out is None else held_out.tests(len(counts))
             counts = counts if tests is None else counts * tests
         gaps = losses[0] - losses[1]
-        sample = RowSample.of(len(counts), counts, first.groups).local_to(first.path.design)
-        _, spread = sample.mean_and_error(gaps * like(sample.counts, gaps))
+        sample = RowSample.over(first.path.data, None, counts, first.groups)
+        _, spread = sample.mean_and_error(gaps)
         errors = [spread[0], *(risk.probe_stderr[t] for t, risk in sides)]
         if first.audit is not None and second.audit is not None:
             errors.append(first.audit.error_between(t1, t2, second.audit))

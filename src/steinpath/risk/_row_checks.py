@@ -20,6 +20,7 @@ from steinpath._support.messages import Message, Remedy
 from steinpath._support.printing import number
 from steinpath.problem._scoring import Criterion
 from steinpath.risk._evidence import Diagnostic, Evidence, blocks_of_columns
+from steinpath.risk._held_out import RowSample
 
 # Relative bias due to dependent rows from which on a check warns.
 _EFFECT = 0.1
@@ -273,7 +274,9 @@ def dominant_row(evidence: Evidence) -> Diagnostic | None:
     if isinstance(criterion, Criterion) and criterion.quadratic:
         what, remedy = "squared", ", or use a robust loss such as sp.LAD()"
         deviations = deviations**2
-    row, share = int(np.argmax(deviations)), float(1 / deviations.sum())
+    if (weights := evidence.path.data.sample_weight) is not None:
+        deviations *= evidence.path.design.local(weights)
+    row, share = int(np.argmax(deviations)), float(deviations.max() / deviations.sum())
     message = (
         f"row {row} has {share:.0%} of the {what} deviations of y from the median and dominates "
         f"the estimate and its standard error; check this row{remedy}"
@@ -283,11 +286,14 @@ def dominant_row(evidence: Evidence) -> Diagnostic | None:
 
 def few_rows(evidence: Evidence) -> Diagnostic | None:
     """Check whether there are enough observations for a standard error."""
-    n, enough, what = len(evidence.distinct), 30, "observations"
+    n, enough, what = float(len(evidence.distinct)), 30, "observations"
+    if evidence.path.data.sample_weight is not None:
+        n = RowSample.over(evidence.path.data).effective_units
+        what = "observations (the effective number, given their weights)"
     if evidence.risk.groups is not None:
-        n, enough, what = int(evidence.risk.groups.max()) + 1, 10, "groups"
+        n, enough, what = float(evidence.risk.groups.max()) + 1, 10, "groups"
     message = (
-        f"with {n} {what}, standard errors are unreliable and differences between models "
-        f"are rough; collect more {what}"
+        f"with {number(n, 3)} {what}, standard errors are unreliable and differences between "
+        f"models are rough; collect more {what.split()[0]}"
     )
-    return Diagnostic("few rows", 1 / n, 1 / enough, message, unit=f"1/{what}")
+    return Diagnostic("few rows", 1 / n, 1 / enough, message, unit=f"1/{what.split()[0]}")

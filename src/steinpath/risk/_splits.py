@@ -121,7 +121,7 @@ def _ranks(batch: Batch) -> np.ndarray:
     # ties are broken along a direction that the columns determine together
     contrast = y - y.mean()
     contrast = design.array(contrast / (np.abs(contrast).max() or 1.0))
-    direction = design.adjoint(design.local(contrast))
+    direction = design.unweighted.adjoint(design.local(contrast))
     along = to_numpy(design.gathered(design.forward(direction)))
     # rows that differ only by rounding errors must be treated as equal
     along = np.round(along / (np.abs(along).max() or 1.0), 6)

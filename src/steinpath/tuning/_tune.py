@@ -27,7 +27,6 @@ from steinpath._support.validation import (
 )
 from steinpath.algorithms._base import ProximalAlgorithm
 from steinpath.algorithms._family import HalpernPDHG
-from steinpath.design._base import Design
 from steinpath.design._conversion import as_design
 from steinpath.engine._batch import Batch, DeferredBatch, run_all
 from steinpath.engine._data import RunData, prepare
@@ -83,6 +82,7 @@ def tune(
     groups: Any = None,
     rng: Any = None,
     *,
+    sample_weight: Any = None,
     cv: Any = None,
     rule: str = "min",
     iterate: int | None = None,
@@ -145,6 +145,10 @@ def tune(
         held out, and the estimated risk is that on new groups.
     rng : None, int or numpy.random.Generator
         Random numbers for the probes and the folds, which are the same for all values of ``lam``.
+    sample_weight : array-like of shape (n,), optional
+        Nonnegative weights of the losses of the rows, as for `steinpath.run`. The estimated risk is
+        the weighted mean on new rows; see `steinpath.estimate_risk` for the weights for which this
+        is valid.
     cv : int, splitter or iterable, optional
         How rows are held out: a number of folds, a scikit-learn splitter such as
         ``TimeSeriesSplit(5)``, or pairs of arrays with the indices of training and test rows.
@@ -168,8 +172,7 @@ def tune(
     -----
     The paths for L values of ``lam`` and N iterations take ``16 L N (n + p)`` bytes in double
     precision. Up to half a gigabyte they are kept in memory. Beyond that they are run a few at a
-    time, and those that are estimated accurately are run again. Sample weights are not supported,
-    since there is no risk estimate for non-uniform weights.
+    time, and those that are estimated accurately are run again.
 
     Examples
     --------
@@ -188,8 +191,9 @@ def tune(
     check_instance("algorithm", algorithm, ProximalAlgorithm, "sp.ChambollePock()")
     length = check_n_iter(n_iter)
     how = RiskOptions.among(locals()), rng, length, rule, iterate, lam_ratio
+    data = prepare(as_design(X), y, loss, fit_intercept, sample_weight)
     with printing(verbose, "tune"):
-        tuning = search(as_design(X), y, loss, penalty, lams, algorithm, fit_intercept, *how)
+        tuning = search(data, penalty, lams, algorithm, *how)
     return replace(tuning, library=library_of(X))
 
 
@@ -203,13 +207,10 @@ def check_n_iter(n_iter: Any) -> int | None:
 
 
 def search(
-    design: Design,
-    y: Any,
-    loss: Loss,
+    data: RunData,
     penalty: PenaltyOf,
     lams: Any,
     algorithm: ProximalAlgorithm,
-    fit_intercept: bool,
     options: RiskOptions,
     rng: Any,
     n_iter: int | None = None,
@@ -224,8 +225,7 @@ def search(
 
     Runs are not continued if the smallest risk exceeds a limit, that of another model.
     """
-    data = prepare(design, y, loss, fit_intercept)
-    if design.is_remote:
+    if data.design.is_remote:
         begin("tuning on the cluster", 0)
         resume = watch = None
     runs = algorithm, (penalty, lams, lam_ratio), n_iter, resume, watch

@@ -198,12 +198,12 @@ class Tuning(Tabular):
             )
         chosen, y = self.chosen, to_numpy(self.path.y).astype(float)
         models, fold, centre = chosen.models, chosen.splits.fold, None
-        residuals = y[chosen.rows] - chosen.predictions
+        residuals, rows = y[chosen.rows] - chosen.predictions, chosen.rows
         if not chosen.splits.complete or fold is None:
             # models of some of the rows, such as the past, are worse than the model of all
             centre = to_numpy(self.coef).astype(float), self.intercept
             tested, fold = np.nonzero(chosen.splits.test)
-            residuals = y[tested] - models.predictions[tested, fold]
+            residuals, rows = y[tested] - models.predictions[tested, fold], tested
         elif self._selected.method == "loo" and chosen.groups is None:
             # rows one at a time, each with the selection that was made without its fold
             members, at = zip(*(chosen.choices[k] for k in fold), strict=True)
@@ -211,9 +211,9 @@ class Tuning(Tabular):
             models = self.path.design.on_blocks(_models_without, self, members, others, at)
             fold, residuals = np.arange(len(y)), y - np.diagonal(models.predictions)
         symmetric = not isinstance(self.path.loss, Quantile)
-        return PredictionIntervals(
-            models.coef, models.intercept, fold, residuals, symmetric, model=centre
-        )
+        weights = None if chosen.weights is None else chosen.weights[rows]
+        parts = models.coef, models.intercept, fold, residuals, symmetric
+        return PredictionIntervals(*parts, model=centre, weights=weights)
 
     def predict(self, X: Any) -> Array:
         """Predict the responses of new rows with the selected model.

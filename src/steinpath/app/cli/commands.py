@@ -247,6 +247,8 @@ _with_data = declared(
         feature.
     --time COLUMN  Sort rows by this column of numbers or dates; later rows are predicted from
         earlier rows only. Not a feature.
+    --weight COLUMN  Weights of the rows, such as counts or the inverse variances of measurements.
+        Not a feature.
     --gap  With --time, number of rows to skip before each held-out block; 0 by default.
     --curves  Smooth curves of numbers and dates as features: if they reduce the estimated error
         (auto), always (yes) or never (no). By default auto for `fit` and tables in
@@ -270,6 +272,7 @@ _with_data = declared(
 )
 _with_fit = declared(
     """
+    --positive  Exclude negative coefficients (regression only).
     --class-weight  Weight classes inversely to their frequencies.
     --n-iter  Number of iterations; by default until the estimated risk stops decreasing.
     --n-alphas  Number of regularisation strengths alpha on the grid; 20 by default, fewer for large
@@ -283,6 +286,7 @@ _with_fit = declared(
     --json  Print the result as JSON.
     --plots/--no-plots  Whether to write plots.
     """,
+    positive=FLAG,
     class_weight={"type": click.Choice(["balanced"])},
     n_iter=iterations(2, high=10**9),
     n_alphas=number(1, high=MOST_LAMS),

@@ -21,7 +21,7 @@ from steinpath._support.progress import Step, listener, make_bars
 from steinpath.app import FDR, LEVEL
 from steinpath.app.cli.commands import option
 from steinpath.app.cli.entry import handling
-from steinpath.app.fitted import FitIntervals, Fitted
+from steinpath.app.fitted import FitIntervals, Fitted, count_shown
 from steinpath.app.report.build import Result, facts
 
 # Numbers of coefficients and of intervals that are printed; the files have all.
@@ -177,7 +177,7 @@ def _print_confusion(console: Console, fitted: Fitted) -> None:
     rows = []
     for k, counts in enumerate(fitted.estimator.confusion_):
         share = f"{counts[k] / counts.sum():.0%}" if counts.sum() else ""
-        rows.append([shown(fitted.classes[k], 24), *map(str, counts.tolist()), share])
+        rows.append([shown(fitted.classes[k], 24), *map(count_shown, counts.tolist()), share])
     say(console, "Confusion matrix of held-out rows (→ predicted class):")
     print_table(console, head, rows, left=1)
 

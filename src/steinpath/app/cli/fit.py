@@ -161,7 +161,7 @@ def _work(
 
 def _data(ctx: click.Context, display: Display, options: dict[str, Any], task: str | None) -> _Data:
     """Read the file, and encode its columns."""
-    target, group, time = options["target"], options["group"], options["time"]
+    target, group, time, weight = (options[x] for x in ("target", "group", "time", "weight"))
     if group is not None and time is not None:
         raise click.UsageError("--group and --time cannot be used together")
     if options["gap"] is not None and time is None:
@@ -182,7 +182,7 @@ def _data(ctx: click.Context, display: Display, options: dict[str, Any], task: s
     given: dict[str, Any] = {"missing": "impute" if options["impute"] else "error"}
     given |= _terms(options, ctx.command.name == "fit" and not on_cluster, on_cluster)
     for name, some in named.items():
-        given[name] = tuple(column for column in some if column not in (group, time))
+        given[name] = tuple(column for column in some if column not in (group, time, weight))
     encoder = TableEncoder(**given, **how.of_cells)
     encoder.unsaid = ABOUT_UNITS if time is not None else ABOUT_UNITS[: int(group is not None)]
     X: Any
@@ -191,11 +191,12 @@ def _data(ctx: click.Context, display: Display, options: dict[str, Any], task: s
 
         # open until all files are written: the report needs residuals from the workers
         client = ctx.with_resource(cluster(options["workers"], options["cluster"]))
-        X, roles, place = encode_folder(source, encoder, client, target, group, task)
+        X, roles, place = encode_folder(source, encoder, client, target, group, task, weight)
     else:
         with placed(source.place):
-            check_roles(columns, target, group, time, *chain(*named.values()))
-            roles = read_roles(source, target, group, time, task, options["impute"])
+            others = *chain(*named.values()), *filter(None, [weight])
+            check_roles(columns, target, group, time, *others)
+            roles = read_roles(source, target, group, time, task, options["impute"], weight)
         table = source if roles.rows is None else source.take(roles.rows)
         with placed(place := table.place):
             features = table.frame.drop_columns(list(roles.summaries))
@@ -264,7 +265,7 @@ def _fit(
         estimator.set_params(**{what: kind.name, f"{what}_params": own})
     estimator.set_params(test_loss=_test_loss(test_loss, loss, y, options), cv=data.cv)
     estimator.keeps_search = True  # for the report and the plots
-    estimator.fit(data.X, y, groups=data.roles.groups)
+    estimator.fit(data.X, y, sample_weight=data.roles.weights, groups=data.roles.groups)
     return Fitted(make_pipeline(data.encoder, estimator))
 
 
@@ -336,6 +337,7 @@ def _requested_task(losses: Sequence[str], options: dict[str, Any]) -> str | Non
     reasons |= {f"--test-loss {name}".replace("_", "-"): CRITERIA[name].margin for name in scored}
     reasons |= {} if options.get("score") is None else {"--score": True}
     reasons |= {} if options["q"] is None else {"--quantile": False}
+    reasons |= {"--positive": False} if options["positive"] else {}
     reasons |= {} if options["class_weight"] is None else {"--class-weight": True}
     if not reasons:
         return None

@@ -31,7 +31,7 @@ from steinpath._support.files import write_text
 from steinpath._support.messages import Remedy, worded
 from steinpath._support.printing import number, places_of, to_digits_of, with_error
 from steinpath.app import FDR, LEVEL
-from steinpath.app.fitted import FitIntervals, Fitted, Ranked, fit_intervals
+from steinpath.app.fitted import FitIntervals, Fitted, Ranked, count_shown, fit_intervals
 from steinpath.app.models import installed_version
 from steinpath.design._dense import DenseDesign
 from steinpath.design._transformed import InterceptDesign
@@ -354,7 +354,7 @@ def _content_of_classes(fitted: Fitted) -> dict[str, Any]:
     confusion = []
     for k, counts in enumerate(fitted.estimator.confusion_.tolist()):
         correct = f"{100 * counts[k] / sum(counts):.0f}%" if sum(counts) else "–"
-        confusion.append([fitted.classes[k], *(f"{count:,}" for count in counts), correct])
+        confusion.append([fitted.classes[k], *map(count_shown, counts), correct])
     return {
         "titles": ["Actual class", *(f"#Predicted {c}" for c in fitted.classes), "#Correct"],
         "confusion": confusion,
