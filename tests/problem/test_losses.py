@@ -304,3 +304,36 @@ def test_fenchels_inequality_is_an_equality_at_gradients(loss, weighted):
 def test_impossible_parameters_are_refused(make, message):
     with pytest.raises((ValueError, TypeError), match=message):
         make()
+
+
+@everywhere(every=3)
+@pytest.mark.parametrize(
+    "losses",
+    [
+        [sp.Quantile(q) for q in (0.05, 0.5, 0.95)],
+        [sp.Huber(delta) for delta in (0.5, 1.35, 3.0)],
+        [sp.EpsilonInsensitive(eps) for eps in (0.0, 0.1, 1.0)],
+        [sp.Logistic(weight) for weight in (None, {-1: 2.0}, {-1: 0.5, 1: 3.0})],
+    ],
+    ids=lambda losses: type(losses[0]).__name__,
+)
+def test_parameters_of_members(losses):
+    joint = losses[0].joined(losses[1:])
+    rng = np.random.default_rng(0)
+    r, labels = rng.standard_normal((6, 3, 2)), np.sign(rng.standard_normal((6, 3, 1)))
+    rows = Rows(6, labels=labels if joint.margin else None)
+    hessian = joint.hessian(r, 0.3, rows)(r)
+    for k, loss in enumerate(losses):
+        own, block = Rows(6, labels=labels[:, k : k + 1] if joint.margin else None), r[:, k : k + 1]
+        for name in ("value", "gradient"):
+            step = {} if name == "value" else {"step": 0.3}
+            found = getattr(joint, name)(r, rows=rows, **step)
+            expected = getattr(loss, name)(block, rows=own, **step)
+            found = found[k : k + 1] if name == "value" else found[:, k : k + 1]
+            np.testing.assert_allclose(found, expected)
+        np.testing.assert_allclose(hessian[:, k : k + 1], loss.hessian(block, 0.3, own)(block))
+        if not joint.margin:
+            assert joint.member(k) == loss
+        assert joint.repeated(2).some(np.array([2 * k])).member(0) == joint.member(k)
+    assert losses[0].joined([sp.LAD()]) is None
+    assert sp.LAD().joined([sp.LAD()] * 2) == sp.LAD()

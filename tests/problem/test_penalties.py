@@ -299,7 +299,8 @@ def test_what_penalties_beside_each_other_are():
     kinds = (lasso, sp.Ridge(0.5), sp.NoPenalty())
     for penalties in (
         kinds,
-        (sp.MCP(0.5, gamma=3), sp.MCP(0.5, gamma=4)),
+        (sp.MCP(0.5, gamma=3), sp.MCP(0.5, gamma=4, unit=2.0)),
+        (sp.Lasso(0.5), sp.Lasso(0.5, positive=True)),
         (sp.Lasso(0.5), sp.Lasso(0.5, weights=[1, 2])),
         (sp.GroupLasso(0.5, [0, 1]), sp.GroupLasso(0.5, [0, 0])),
     ):
@@ -309,6 +310,34 @@ def test_what_penalties_beside_each_other_are():
         assert [joint.member(k) for k in range(len(penalties))] == list(penalties)
     nothing = sp.NoPenalty()
     assert nothing.beside([sp.NoPenalty()]) is nothing
+
+
+@everywhere(every=3)
+@pytest.mark.parametrize(
+    "penalties",
+    [
+        [sp.ElasticNet(lam, l1_ratio) for lam in (0.5, 1.0) for l1_ratio in (0.0, 0.3, 1.0)],
+        [sp.ElasticNet(0.5, l1_ratio, weights=[1, 0, 2]) for l1_ratio in (0.1, 0.9)],
+        [sp.MCP(lam, gamma) for lam, gamma in ((0.5, 3.0), (0.5, 2.0), (1.0, 5.0))],
+        [sp.SCAD(lam, a, unit=2.0) for lam, a in ((0.5, 3.0), (0.5, 2.5), (1.0, 5.0))],
+        [sp.Lasso(lam, positive=True) for lam in (0.1, 2.0)],
+    ],
+    ids=lambda penalties: type(penalties[0]).__name__,
+)
+def test_parameters_of_members(penalties):
+    joint = penalties[0].beside(penalties[1:])
+    assert not isinstance(joint, PerMemberPenalty)
+    b = np.random.default_rng(0).standard_normal((3, len(penalties), 2))
+    values, prox, jacobian = joint.value(b), joint.prox(b, 0.4), joint.jacobian(b, 0.4)(b)
+    for k, penalty in enumerate(penalties):
+        assert joint.member(k) == penalty
+        own = b[:, k : k + 1, :]
+        np.testing.assert_allclose(values[k], penalty.value(own)[0])
+        np.testing.assert_allclose(prox[:, k : k + 1], penalty.prox(own, 0.4))
+        np.testing.assert_allclose(jacobian[:, k : k + 1], penalty.jacobian(own, 0.4)(own))
+    assert joint.max_step == min(penalty.max_step for penalty in penalties)
+    assert joint.some(np.array([1])).member(0) == penalties[1]
+    assert joint.repeated(2).member(3) == penalties[1]
 
 
 def test_repeated_members():

@@ -188,6 +188,11 @@ def along_members(values: Array, block: Array) -> Array:
     return values[(*(None,) * missing, ...)] if 0 < missing < block.ndim else values
 
 
+def by_member(value: Any, block: Array) -> Any:
+    """Return a number, or an array with one value per member, to multiply a block."""
+    return constant(value, block)[:, None] if isinstance(value, np.ndarray) else value
+
+
 def rows_product(first: Array, second: Array) -> Array:
     """Compute ``firstᵀ second`` over the first axis, of each column of a block."""
     if first.ndim == 1:

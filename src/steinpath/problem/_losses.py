@@ -22,7 +22,16 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from steinpath._support.arrays import Array, along_members, cast, clip, like, namespace, to_numpy
+from steinpath._support.arrays import (
+    Array,
+    along_members,
+    by_member,
+    cast,
+    clip,
+    like,
+    namespace,
+    to_numpy,
+)
 from steinpath._support.validation import LARGEST
 from steinpath.problem._jacobians import Diagonal, Jacobian, RankOne
 from steinpath.problem._registry import ParameterSpec, Registered
@@ -203,18 +212,22 @@ class PiecewiseLinearLoss(SeparableLoss):
     slopes: tuple[float, float]
 
     def rho(self, r: Array) -> Array:
-        low, high = self.slopes
+        low, high = self._slopes(r)
         return namespace(r).maximum(high * r, low * r)
 
     def score(self, r: Array, s: Any) -> Array:
-        return _clipped_ratio(r, s, *self.slopes)
+        return _clipped_ratio(r, s, *self._slopes(r))
 
     def slope(self, r: Array, s: Any) -> Array:
-        low, high = self.slopes
+        low, high = self._slopes(r)
         return _inside(r, low * s, high * s, _inverse(s))
 
     def rho_conjugate(self, w: Array) -> Array:
         return namespace(w).zeros_like(w)
+
+    def _slopes(self, r: Array) -> tuple[Any, Any]:
+        low, high = self.slopes
+        return by_member(low, r), by_member(high, r)
 
     def location(self, y: Array, weights: Array | None = None) -> float:
         low, high = self.slopes
@@ -256,6 +269,7 @@ class Quantile(PiecewiseLinearLoss):
 
     name = "quantile"
     label = "quantile"
+    of_members = ("q",)
     parameter_spec = ParameterSpec(
         "q",
         default=q,
@@ -290,6 +304,7 @@ class Huber(SeparableLoss):
 
     name = "huber"
     label = "Huber"
+    of_members = ("delta",)
     parameter_spec = ParameterSpec(
         "delta",
         default=delta,
@@ -304,14 +319,16 @@ class Huber(SeparableLoss):
     smoothness = 1.0
 
     def rho(self, r: Array) -> Array:
-        inner = clip(r, -self.delta, self.delta)
+        delta = by_member(self.delta, r)
+        inner = clip(r, -delta, delta)
         return inner * (r - inner / 2)
 
     def score(self, r: Array, s: Any) -> Array:
-        return clip(r / (1 + s), -self.delta, self.delta)
+        delta = by_member(self.delta, r)
+        return clip(r / (1 + s), -delta, delta)
 
     def slope(self, r: Array, s: Any) -> Array:
-        end = self.delta * (1 + s)
+        end = by_member(self.delta, r) * (1 + s)
         return _inside(r, -end, end, 1 / (1 + s))
 
     def rho_conjugate(self, w: Array) -> Array:
@@ -333,6 +350,7 @@ class EpsilonInsensitive(SeparableLoss):
 
     name = "epsilon_insensitive"
     label = "ε-insensitive"
+    of_members = ("eps",)
     parameter_spec = ParameterSpec(
         "eps",
         default=eps,
@@ -353,14 +371,15 @@ class EpsilonInsensitive(SeparableLoss):
 
     def slope(self, r: Array, s: Any) -> Array:
         # with eps = 0 the zone is empty and the slope has no gap at r = 0
-        low = self.eps if self.eps > 0 else -math.inf
-        return _inside(namespace(r).abs(r), low, self.eps + s, _inverse(s))
+        low, eps = (by_member(x, r) for x in (self.eps - (self.eps <= 0), self.eps))
+        return _inside(namespace(r).abs(r), low, eps + s, _inverse(s))
 
     def rho_conjugate(self, w: Array) -> Array:
-        return self.eps * namespace(w).abs(w)
+        return by_member(self.eps, w) * namespace(w).abs(w)
 
     def _beyond(self, r: Array) -> Array:
-        return r - clip(r, -self.eps, self.eps)
+        eps = by_member(self.eps, r)
+        return r - clip(r, -eps, eps)
 
 
 @dataclass(frozen=True)

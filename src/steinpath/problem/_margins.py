@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -20,6 +20,7 @@ from steinpath._support.arrays import (
     Array,
     along_members,
     along_rows,
+    by_member,
     cast,
     clip,
     namespace,
@@ -42,12 +43,15 @@ class MarginLoss(SeparableLoss):
     class_weight: Any = None
 
     margin = True
+    of_members = ("class_weight",)
     #: Lipschitz constant of the derivative of ``rho``; None for a nonsmooth loss.
     curvature: ClassVar[float | None] = None
     #: Largest derivative of ``rho``; the smallest is 0.
     steepest: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
+        if isinstance(self.class_weight, np.ndarray):  # of members, (members, 2)
+            return
         check_class_weight(self.class_weight, (-1, 1))
         if isinstance(self.class_weight, Mapping):  # which the caller may modify
             object.__setattr__(self, "class_weight", dict(self.class_weight))
@@ -66,10 +70,12 @@ class MarginLoss(SeparableLoss):
         return self
 
     @property
-    def weights(self) -> tuple[float, float] | None:
-        """Weights of the classes -1 and 1; None if they are equal."""
+    def weights(self) -> tuple[Any, Any] | None:
+        """Weights of the classes -1 and 1, or of each member; None if they are equal."""
         if self.class_weight is None:
             return None
+        if isinstance(self.class_weight, np.ndarray):
+            return self.class_weight[:, 0], self.class_weight[:, 1]
         if isinstance(self.class_weight, str):
             raise ValueError(
                 "class_weight='balanced' requires labels: run the loss on data, or pass a dict "
@@ -81,7 +87,17 @@ class MarginLoss(SeparableLoss):
     @property
     def smoothness(self) -> float | None:  # type: ignore[override]
         """Lipschitz constant of ``√n ∇h``; None for a nonsmooth loss."""
-        return None if self.curvature is None else self.curvature * max(self.weights or (1.0,))
+        largest = float(np.max(self.weights or 1.0))
+        return None if self.curvature is None else self.curvature * largest
+
+    def _of_one(self, name: str, value: Any) -> Any:
+        return dict(zip((-1, 1), value.tolist(), strict=True))
+
+    def _of_several(self, name: str, values: Sequence[Any]) -> np.ndarray | None:
+        if not all(isinstance(value, Mapping | None) for value in values):
+            return None
+        none: dict[int, float] = {}
+        return np.array([[(one or none).get(k, 1.0) for k in (-1, 1)] for one in values])
 
     def value(self, r: Array, rows: Rows | None = None) -> Array:
         rows = rows or Rows.of(r)
@@ -149,7 +165,7 @@ class MarginLoss(SeparableLoss):
         labels = along_rows(rows.labels, r)
         if self.weights is None:
             return labels, 1.0
-        low, high = self.weights
+        low, high = (by_member(weight, r) for weight in self.weights)
         return labels, (high + low) / 2 + (high - low) / 2 * labels
 
 

@@ -11,13 +11,12 @@ Such a penalty therefore specifies its knots and slopes, from which the map and 
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import math
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,6 +25,7 @@ from steinpath._support.arrays import (
     Array,
     along_members,
     along_rows,
+    by_member,
     clip,
     constant,
     like,
@@ -49,7 +49,7 @@ from steinpath.problem._jacobians import (
     Jacobian,
     PerMember,
 )
-from steinpath.problem._registry import ParameterSpec, Registered
+from steinpath.problem._registry import ParameterSpec, Registered, state_of
 
 #: All penalties by name.
 PENALTIES: dict[str, type[Penalty]] = {}
@@ -59,8 +59,6 @@ class Penalty(Registered, ABC):
     """Function of the coefficients that is added to the loss."""
 
     registry = PENALTIES
-    #: Whether ``lam`` may be an array with one value per member.
-    lam_of_members: ClassVar[bool] = False
     #: Degrees of the losses for which its parts are in different units, so that it has a ``unit``.
     unit_for_degrees: ClassVar[tuple[int, ...]] = ()
 
@@ -127,36 +125,18 @@ class Penalty(Registered, ABC):
         """Return which of ``p`` coefficients are unpenalised."""
         return np.zeros(p, dtype=bool)
 
-    def member(self, k: int) -> Penalty:
-        """Return the penalty of one member, if members have their own penalties."""
-        lam = getattr(self, "lam", None)
-        return replace(self, lam=float(lam[k])) if isinstance(lam, np.ndarray) else self  # type: ignore[type-var]
-
-    def repeated(self, members: int) -> Penalty:
-        """Return a penalty in which each member is repeated ``members`` times."""
-        lam = getattr(self, "lam", None)
-        if members == 1 or not isinstance(lam, np.ndarray):
-            return self
-        return replace(self, lam=np.repeat(lam, members))  # type: ignore[type-var]
-
     def beside(self, others: Sequence[Penalty]) -> Penalty:
         """Return the penalty of several members: this one for the first, then the others."""
         if all(same_penalty(self, other) for other in others):
             return self
-        members = (self, *others)
-        if self.lam_of_members and all(type(other) is type(self) for other in others):
-            lams = np.array([getattr(member, "lam") for member in members])  # noqa: B009
-            with contextlib.suppress(TypeError):  # a class that cannot be rebuilt from its fields
-                joint: Penalty = replace(self, lam=lams)  # type: ignore[type-var]
-                if all(_state(member, "lam") == _state(joint, "lam") for member in members):
-                    return joint
-        return PerMemberPenalty(members)
+        joint: Penalty | None = self.joined(others) if self.of_members else None
+        return PerMemberPenalty((self, *others)) if joint is None else joint
 
     def __eq__(self, other: object) -> bool:
         return same_penalty(self, other)
 
     def __hash__(self) -> int:
-        return hash((type(self), _state(self)))
+        return hash((type(self), state_of(self)))
 
 
 def prox_of(penalty: Penalty, b: Array, step: Any) -> Array:
@@ -203,7 +183,7 @@ class SeparablePenalty(Penalty):
     weights: Any = field(default=None, kw_only=True)
     positive: bool = field(default=False, kw_only=True)
 
-    lam_of_members = True
+    of_members: ClassVar[tuple[str, ...]] = ("lam",)
 
     def __post_init__(self) -> None:
         _store_lam(self)
@@ -239,7 +219,7 @@ class SeparablePenalty(Penalty):
     def jacobian(self, b: Array, step: Any) -> Diagonal:
         if self.isotropic:
             weight = float(self._weights(1)[0])
-            ((_, slope),) = self.pieces(weight * _of_members(self.lam, b), step)
+            ((_, slope),) = self.pieces(weight * by_member(self.lam, b), step)
             return Diagonal(along_members(slope, b))
         # ">=" lets an unpenalised coefficient, whose knots are all 0, move freely from 0
         xp = namespace(b)
@@ -347,7 +327,7 @@ class SeparablePenalty(Penalty):
         return pieces
 
     def _lam(self, b: Array) -> Array:
-        lam = _of_members(self.lam, b)
+        lam = by_member(self.lam, b)
         return lam if self.weights is None else along_rows(constant(self.weights, b), b) * lam
 
     def _weights(self, p: int) -> np.ndarray:
@@ -437,6 +417,7 @@ class ElasticNet(PenaltyWithUnit):
 
     name = "elastic_net"
     label = "elastic net"
+    of_members = "lam", "l1_ratio"
     unit_for_degrees = (1, 2)
     parameter_spec = ParameterSpec(
         "l1_ratio",
@@ -447,11 +428,13 @@ class ElasticNet(PenaltyWithUnit):
     )
 
     def cost(self, size: Array, lam: Array) -> Array:
-        return lam * (self.l1_ratio * size + (1 - self.l1_ratio) * size**2 / (2 * self.unit))
+        ratio = _beside(self.l1_ratio, lam)
+        return lam * (ratio * size + (1 - ratio) * size**2 / (2 * self.unit))
 
     def pieces(self, lam: Array, step: Any) -> Sequence[tuple[Array, Array]]:
-        curvature = lam * ((1 - self.l1_ratio) / self.unit)
-        return [(step * lam * self.l1_ratio, 1 / (1 + step * curvature))]
+        ratio = _beside(self.l1_ratio, lam)
+        curvature = lam * ((1 - ratio) / self.unit)
+        return [(step * lam * ratio, 1 / (1 + step * curvature))]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -477,6 +460,7 @@ class MCP(PenaltyWithUnit):
 
     name = "mcp"
     label = "MCP"
+    of_members = "lam", "gamma"
     unit_for_degrees = (1,)
     parameter_spec = ParameterSpec(
         "gamma", default=gamma, low=1, open_low=True, help="Concavity parameter of MCP."
@@ -484,15 +468,15 @@ class MCP(PenaltyWithUnit):
 
     @property
     def max_step(self) -> float:
-        return self.gamma * self.unit
+        return float(np.min(self.gamma)) * self.unit
 
     def cost(self, size: Array, lam: Array) -> Array:
-        width = self.gamma * self.unit
+        width = _beside(self.gamma, lam) * self.unit
         inner = namespace(size).minimum(size, width * lam)
         return lam * inner - inner**2 / (2 * width)
 
     def pieces(self, lam: Array, step: Any) -> Sequence[tuple[Array, Array]]:
-        width = self.gamma * self.unit
+        width = _beside(self.gamma, lam) * self.unit
         return [(step * lam, width / (width - step)), (width * lam, 1.0)]
 
 
@@ -515,6 +499,7 @@ class SCAD(PenaltyWithUnit):
 
     name = "scad"
     label = "SCAD"
+    of_members = "lam", "a"
     unit_for_degrees = (1,)
     parameter_spec = ParameterSpec(
         "a", default=a, low=2, open_low=True, help="Concavity parameter of SCAD."
@@ -522,17 +507,19 @@ class SCAD(PenaltyWithUnit):
 
     @property
     def max_step(self) -> float:
-        return (self.a - 1) * self.unit
+        return (float(np.min(self.a)) - 1) * self.unit
 
     def cost(self, size: Array, lam: Array) -> Array:
-        xp = namespace(size)
-        inner = xp.minimum(size, self.a * self.unit * lam)
+        xp, a = namespace(size), _beside(self.a, lam)
+        inner = xp.minimum(size, a * self.unit * lam)
         beyond = xp.maximum(inner - self.unit * lam, xp.zeros_like(inner))
-        return lam * inner - beyond**2 / (2 * self.max_step)
+        return lam * inner - beyond**2 / (2 * (a - 1) * self.unit)
 
     def pieces(self, lam: Array, step: Any) -> Sequence[tuple[Array, Array]]:
-        start, bend = self.unit + step, self.max_step / (self.max_step - step)
-        return [(step * lam, 1.0), (start * lam, bend), (self.a * self.unit * lam, 1.0)]
+        a = _beside(self.a, lam)
+        width = (a - 1) * self.unit
+        bends = (self.unit + step) * lam, width / (width - step)
+        return [(step * lam, 1.0), bends, (a * self.unit * lam, 1.0)]
 
 
 # ------------------------------------------------------------------------------------------------
@@ -562,7 +549,7 @@ class GroupLasso(Penalty):
 
     name = "group_lasso"
     label = "group lasso"
-    lam_of_members = True
+    of_members: ClassVar[tuple[str, ...]] = ("lam",)
 
     def __post_init__(self) -> None:
         _store_lam(self)
@@ -637,7 +624,7 @@ class GroupLasso(Penalty):
         return f"GroupLasso(lam={lam}, groups={len(self._groups.names)})"
 
     def _lam(self, norms: Array) -> Array:
-        return along_rows(constant(self.weights, norms), norms) * _of_members(self.lam, norms)
+        return along_rows(constant(self.weights, norms), norms) * by_member(self.lam, norms)
 
     def _norms(self, b: Array) -> Array:
         xp = namespace(b)
@@ -805,21 +792,7 @@ def largest_ratio(size: Array, bound: Array) -> Array:
 
 def same_penalty(first: Any, second: Any) -> bool:
     """Whether two penalties have the same class and attributes, however the class compares them."""
-    return type(first) is type(second) and _state(first) == _state(second)
-
-
-def _state(penalty: Penalty, without: str = "") -> tuple[Any, ...]:
-    """Return all attributes but one as hashable values; by their identity if they are not."""
-    kind, state = type(penalty), object.__getstate__(penalty)
-    attributes, slots = state if isinstance(state, tuple) else (state, None)
-    kept = sorted(((attributes or {}) | (slots or {})).items())
-    return tuple(
-        (name, (value.shape, value.dtype.str, value.tobytes()))
-        if type(value) is np.ndarray
-        else (name, value if isinstance(value, Hashable) else id(value))
-        for name, value in kept
-        if name != without and not isinstance(getattr(kind, name, None), functools.cached_property)
-    )
+    return type(first) is type(second) and state_of(first) == state_of(second)
 
 
 def _store_lam(penalty: Any) -> None:
@@ -830,9 +803,9 @@ def _store_lam(penalty: Any) -> None:
         object.__setattr__(penalty, "lam", _nonnegative("lam", penalty.lam))
 
 
-def _of_members(lam: Any, block: Array) -> Array:
-    """Return ``lam`` shaped to multiply a block: a number, or one per member."""
-    return constant(lam, block)[:, None] if isinstance(lam, np.ndarray) else lam
+def _beside(value: Any, lam: Any) -> Any:
+    """Return a parameter to multiply ``lam``; both may have one value per member."""
+    return by_member(value, lam) if getattr(lam, "ndim", 0) > 1 else value
 
 
 def _nonnegative(name: str, values: Any) -> np.ndarray:
