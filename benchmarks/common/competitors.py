@@ -117,7 +117,7 @@ def folds(n_folds: int, burman: bool = False) -> Callable[[Problem], Curves]:
         batch = Batch.of(problem.path)
         splits = random_folds(batch, n_folds, rng)
         (found,) = cross_validate(
-            batch, criterion, splits, design, correction=burmans_correction if burman else None
+            batch, [criterion], splits, design, correction=burmans_correction if burman else None
         )
         values = observation_losses(criterion, problem.y, found.predictions).mean(axis=1)
         if burman:

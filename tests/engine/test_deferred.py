@@ -21,6 +21,7 @@ from steinpath.engine._data import prepare
 from steinpath.risk._methods import portions
 from steinpath.risk._options import RiskOptions
 from steinpath.tuning._tune import Search, start_all
+from steinpath.tuning._tuning import Grid
 
 LAMS = np.array([1.0, 0.5, 0.25, 0.12])
 
@@ -28,7 +29,7 @@ LAMS = np.array([1.0, 0.5, 0.25, 0.12])
 def unmoved(n, p, dtype=np.float64):
     X, y, _ = draw(n, p)
     data = prepare(X.astype(dtype), y + 3, sp.LAD(), True)
-    return start_all(data, sp.Lasso, LAMS, sp.ChambollePock())
+    return start_all(data, [*map(sp.Lasso, LAMS)], sp.ChambollePock())
 
 
 def kept_and_deferred(n, p, n_iter=25):
@@ -38,7 +39,7 @@ def kept_and_deferred(n, p, n_iter=25):
 
 def choose(batch, options, rule="min"):
     """The choice from runs as they are."""
-    return Search(batch, LAMS, options, 0, rule).run(batch.n_iter)
+    return Search(batch, [Grid(LAMS)], [None], options, 0, rule).run(batch.n_iter)[0]
 
 
 TALL_AND_WIDE = pytest.mark.parametrize(("n", "p"), [(40, 12), (20, 50)], ids=["tall", "wide"])
@@ -112,7 +113,7 @@ def test_copies_have_all_of_their_states():
 
 def test_folds_keep_no_more_than_there_is_room_for():
     X, y, _ = draw(20, 50)
-    batch = start_all(prepare(X, y, sp.LAD(), True), sp.Lasso, np.ones(40), sp.ChambollePock())
+    batch = start_all(prepare(X, y, sp.LAD(), True), [sp.Lasso(1.0)] * 40, sp.ChambollePock())
     many = KEPT // (2 * 71 * 8 * 3) - 1
     portions_of = portions(DeferredBatch(batch, many), RiskOptions(method="folds"))
     assert max(map(len, portions_of)) == members_at_a_time(batch, many) == 3

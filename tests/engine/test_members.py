@@ -197,7 +197,7 @@ def test_divergence_is_seen_where_it_happens():
 def in_folds(batch, criterion, **options):
     """Cross-validate in four random folds, the same each time."""
     splits = random_folds(batch, 4, np.random.default_rng(3))
-    return cross_validate(batch, criterion, splits, **options)
+    return cross_validate(batch, [criterion] * len(list(batch)), splits, **options)
 
 
 @everywhere(every=13)

@@ -114,6 +114,7 @@ def test_curves_without_standard_errors_have_no_band(model, monkeypatch):
     plots.close(figure)
 
 
+@pytest.mark.filterwarnings("ignore:class")
 def test_several_classes_and_logarithms_are_named(table):
     x, y = table[0][["x0", "hour"]], table[1]
     model = make_pipeline(

@@ -424,7 +424,7 @@ def test_folds_audit_all_rows(method, n):
     np.testing.assert_allclose(risk.audit.difference, crossed.values - risk.raw, atol=1e-10)
     splits = random_folds(batch_of(path), min(n, 10), SameFolds())
     splits = splits._replace(test=splits.test.astype(int))  # not an array of the backend
-    (burman,) = cross_validate(batch_of(path), absolute, splits)
+    (burman,) = cross_validate(batch_of(path), [absolute], splits)
     optimism = burman.optimism[:, None]
     predictions = path.above_level(burman.predictions)
     assert_by_hand(path, risk, absolute, predictions, optimism, 1 / np.sqrt(n))

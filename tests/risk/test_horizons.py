@@ -29,7 +29,7 @@ from steinpath.tuning._tune import start_all
 
 def unmoved(n, p, lams=(1.0, 0.5)):
     X, y, _ = draw(n, p)
-    return start_all(prepare(X, y, sp.LAD(), True), sp.Lasso, np.array(lams), sp.HalpernPDHG())
+    return start_all(prepare(X, y, sp.LAD(), True), [*map(sp.Lasso, lams)], sp.HalpernPDHG())
 
 
 def curves(*values, stderr=0.0):
@@ -124,10 +124,12 @@ def test_folds_that_go_on_are_whole_ones(correction, with_losses):
     def criterion(y, prediction):
         return np.abs(y - prediction)
 
-    runs = FoldRuns(batch, criterion, splits, None, correction, with_losses)
+    runs = FoldRuns(batch, [criterion] * len(batch), splits, None, correction, with_losses)
     for n_iter in (3, 3, 20):
         batch = batch.extended(n_iter)
-        expected = cross_validate(batch, criterion, splits, None, correction, with_losses)
+        expected = cross_validate(
+            batch, [criterion] * len(batch), splits, None, correction, with_losses
+        )
         for mine, theirs in zip(runs.extended(batch), expected, strict=True):
             for name in ("predictions", "losses", "optimism"):
                 one, other = getattr(mine, name), getattr(theirs, name)

@@ -147,7 +147,7 @@ def test_folds_are_runs_on_their_training_rows(loss, penalty, algorithm):
     X, y, _ = draw_for(loss, 17, 9)
     path = sp.run(X, y, loss, penalty(9), algorithm, n_iter=8)
     for criterion in (resolve_test_loss(None, loss), plain_losses):
-        (found,) = cross_validate(batch_of(path), criterion, folds_of(path, 5, seed=1))
+        (found,) = cross_validate(batch_of(path), [criterion], folds_of(path, 5, seed=1))
         predictions, error = np.full((9, 17), np.nan), np.zeros(9)
         for left_out in folds_of(path, 5, seed=1).test.T > 0:
             assert left_out.sum() in (3, 4)
@@ -168,7 +168,7 @@ def test_single_precision_is_close(fit_intercept):
     criterion = resolve_test_loss("absolute")
     results = []
     for design in (None, path.design.astype(np.float32)):
-        (folds,) = cross_validate(batch_of(path), criterion, folds_of(path, 6, 0), design)
+        (folds,) = cross_validate(batch_of(path), [criterion], folds_of(path, 6, 0), design)
         left_out = leave_one_out(path, design=design)
         results.append((left_out, folds.predictions, folds.optimism))
     for expected, found in zip(*results, strict=True):

@@ -251,7 +251,8 @@ class ProximalMaps(Maps):
         share = rows.count / self.dual_map.rows.count
         if not isinstance(share, float) or share != 1:
             algorithm = algorithm.on_fewer_rows(share)
-        return algorithm.maps(self.dual_map.loss, penalty.repeated(members), rows)
+        loss = self.dual_map.loss.repeated(members)
+        return algorithm.maps(loss, penalty.repeated(members), rows)
 
     def dual_tangent(self, t: int, u: History, v: History) -> Tangent:
         return self._tangent(self.algorithm.dual, self.dual_map, t, u, v)

@@ -48,7 +48,7 @@ _KINDS: dict[Any, str] = {
     int: "best_index_ best_iter_ n_iter_ n_samples_",
     float: """alpha_ best_risk_ best_risk_stderr_ naive_risk_ naive_risk_stderr_ constant_risk_
     train_risk_ y_scale_ median_error_ error_rate_ error_rate_stderr_ train_error_rate_
-    test_parameter_""",
+    test_parameter_ l1_ratio_ gamma_ a_ delta_ eps_ crossing_""",
     str: "test_loss_ stop_ transform_target_",
     (float, None): "alphas_ coupling_ error_rate_interval_",
     (str, None): "warnings_ feature_names_in_",

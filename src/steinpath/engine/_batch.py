@@ -11,7 +11,7 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -73,6 +73,10 @@ class _Storage:
             array[:, : self.known, :] = known
 
 
+class NotAlike(ValueError):
+    """Problems that cannot be members of one batch."""
+
+
 class Batch(Sequence[Path]):
     """Paths that advanced together, returned by `run_batch`.
 
@@ -123,6 +127,31 @@ class Batch(Sequence[Path]):
         n, p = data.design.shape
         zeros = States(*(data.design.zeros(members, 1, size) for size in (p, n, n, p)))
         return Batch(data, penalty, algorithm, maps, zeros, beginning(data, members))
+
+    @classmethod
+    def joined(cls, batches: Sequence[Batch]) -> Batch:
+        """Return runs at iteration 0 of several problems with the same X."""
+        first, sizes = batches[0], [len(batch) for batch in batches]
+        kinds = {(type(batch.algorithm), batch.data.fit_intercept) for batch in batches}
+        losses = [batch.data.loss for batch in batches for _ in range(len(batch))]
+        loss = losses[0].joined(losses[1:])
+        if len(kinds) > 1 or loss is None or not isinstance(first.algorithm, ProximalAlgorithm):
+            raise NotAlike(
+                f"{losses[0]!r} and {losses[-1]!r} cannot be run together; tune them separately"
+            )
+        penalties = [own.penalty.member(k) for own in batches for k in range(len(own))]
+        design, steps = first.data.design, dict[str, Any]()
+        for name in first.algorithm.steps:
+            sizes_of = [getattr(batch.algorithm, name) for batch in batches]
+            steps[name] = design.array(np.repeat(np.array(sizes_of, float), sizes))[:, None]
+        algorithm: Any = replace(first.algorithm, **steps)  # type: ignore[type-var]
+        y = namespace(first.data.y).concat([batch.data.y for batch in batches], axis=1)
+        level = np.concatenate([batch.data.level for batch in batches])
+        problem = np.repeat(np.arange(len(batches)), sizes)
+        data = RunData(y, loss, design, level, problem=problem)
+        penalty = penalties[0].beside(penalties[1:])
+        maps = algorithm.maps(loss, data.own(penalty), data.rows)
+        return cls._at_zero(data, penalty, algorithm, maps, sum(sizes))
 
     @classmethod
     def of(cls, path: Path) -> Batch:
@@ -299,14 +328,12 @@ class Batch(Sequence[Path]):
         assert isinstance(algorithm, ProximalAlgorithm)  # others have a single member
         alone = len(members) == 1
         algorithm = algorithm.member(members[0]) if alone else algorithm.some(selected)
-        y, level, design = data.y, data.level, data.design
-        if y.shape[1] > 1:
-            y, level = _some(y, selected, axis=1), level[selected]
+        design = data.design
         if design.members > 1:
             design = design.member(members[0]) if alone else design.some(selected)
         first, *others = (self.penalty.member(k) for k in members)
         penalty = first.beside(others)
-        data = RunData(y, data.loss, design, level)
+        data = replace(data.some(selected), design=design)
         maps = algorithm.maps(data.loss, data.own(penalty), data.rows)
         past = None if self._past is None else self._past.some(selected)
         return Batch(data, penalty, algorithm, maps, self.states.some(selected), past)

@@ -28,14 +28,16 @@ _LARGE, _MODERATE, _USUAL_ITERATIONS = 5e6, 1e7, 100
 class RunData:
     """Data shared by runs that differ only in their penalties."""
 
-    y: Array  # (n, 1) or (n, members): responses, in their own precision
-    loss: Loss
+    y: Array  # (n, 1), (n, members) or (n, problems): responses, in their own precision
+    loss: Loss  # its parameter may be an array over members
     design: Design  # X, or X centred with a column for the intercept
-    #: Of shape (1,) or (members,): constant fits to the responses if there is an intercept, else 0.
+    #: One for each column of y: constant fits to the responses if there is an intercept, else 0.
     #: Subtracted in the precision of y, as responses far from 0 may coincide in that of X.
     level: np.ndarray
-    #: Initial intercepts relative to the level, of the same shape; 0 by default.
+    #: Initial intercepts of the members relative to the level, (members,); 0 by default.
     offset: Array | None = None
+    #: The problem of each member, a column of y, if there are several with several members each.
+    problem: np.ndarray | None = None
 
     @cached_property
     def response(self) -> Array:
@@ -45,16 +47,17 @@ class RunData:
     @cached_property
     def target(self) -> Array:
         """Target of the recursion, of shape (n, members or 1, 1), in the design's precision."""
-        response = self.response if self.offset is None else self.response - self.offset
-        return response[:, :, None]
+        response = self._of_members(self.response)
+        return (response if self.offset is None else response - self.offset)[:, :, None]
 
     @cached_property
     def rows(self) -> Rows:
         """Number of rows, how to sum over them, and their classes if any."""
         if self.labels is None:
             return self.design.rows
-        several = self.y.shape[1] > 1
-        labels = cast(self.y, self.design.example.dtype)[:, :, None] if several else self.labels
+        labels = self.labels
+        if self.y.shape[1] > 1:
+            labels = self._of_members(cast(self.y, self.design.example.dtype))[:, :, None]
         return replace(self.design.rows, labels=labels)
 
     @cached_property
@@ -93,6 +96,33 @@ class RunData:
         """Whether models have an intercept."""
         return isinstance(self.design, InterceptDesign)
 
+    def _of_members(self, values: Array) -> Array:
+        return values if self.problem is None else take(values, self.problem, axis=1)
+
+    def some(self, members: np.ndarray) -> RunData:
+        """Return the data of some members; their design is that of all."""
+        y, level, problem = self.y, self.level, None
+        loss = self.loss.some(members) if len(members) > 1 else self.loss.member(int(members[0]))
+        if self.problem is not None:
+            used, problem = np.unique(self.problem[members], return_inverse=True)
+            y, level = take(y, used, axis=1), level[used]
+            if len(used) == 1:  # whose members have the same loss
+                problem, loss = None, self.loss.member(int(members[0]))
+        elif y.shape[1] > 1:
+            y, level = take(y, members, axis=1), level[members]
+        return replace(self, y=y, level=level, loss=loss, problem=problem, offset=None)
+
+    @property
+    def levels(self) -> np.ndarray:
+        """The level of each member, or of all."""
+        return self.level if self.problem is None else self.level[self.problem]
+
+    def members_of_problems(self, count: int) -> list[np.ndarray]:
+        """Return the members of each problem, given their number."""
+        if self.problem is None:
+            return [np.arange(count)]
+        return [np.flatnonzero(self.problem == k) for k in range(self.y.shape[1])]
+
     def own(self, penalty: Penalty) -> Penalty:
         """Return the penalty of the recursion, which leaves the intercept unpenalised."""
         return FreeIntercept(penalty) if self.fit_intercept else penalty
@@ -119,19 +149,31 @@ class RunData:
 
     def without(self, left_out: np.ndarray, count: Any = None, copies: int = 1) -> RunData:
         """Return the data of K members without some rows, as by `InterceptDesign.without`."""
-        design = self.design
+        design, K = self.design, left_out.shape[1]
+        several, kept = self.problem is not None, ~left_out
+        # each column is of one member, or all are of each of the copies
+        paired = several and copies == 1
+        problem = self.problem if paired or not several else np.repeat(self.problem, K)  # type: ignore[arg-type]
         if not isinstance(design, InterceptDesign):
             masked = WeightedDesign.without(design, left_out, count, copies)
-            return replace(self, design=masked)
+            return replace(self, design=masked, problem=problem)
+        starts = np.stack([self._starts(k, kept) for k in range(self.y.shape[1] if several else 1)])
+        if paired:
+            offset = starts[self.problem, np.arange(K)]
+        else:
+            offset = starts[np.zeros(copies, int) if self.problem is None else self.problem].ravel()
+        design = design.without(left_out, count, copies)
+        return replace(self, design=design, offset=design.array(offset), problem=problem)
+
+    def _starts(self, problem: int, kept: np.ndarray) -> np.ndarray:
+        """Return initial intercepts of a problem, relative to its level, with some rows (n, K)."""
+        one, weights = self, self.sample_weight
+        if self.problem is not None:
+            one = self.some(np.flatnonzero(self.problem == problem)[:1])
         # labels minus a level would no longer be labels
-        level = float(self.level[0]) if self.loss.margin else 0.0
-        y, weights = to_numpy(self.all_targets), self.sample_weight
-        offsets = [
-            self.loss.start(y[kept], None if weights is None else weights[kept]) - level
-            for kept in ~left_out.T
-        ]
-        offset = self.design.array(np.tile(np.asarray(offsets), copies))
-        return replace(self, design=design.without(left_out, count, copies), offset=offset)
+        y, level = to_numpy(one.all_targets), float(one.level[0]) if self.loss.margin else 0.0
+        each = [(y[rows], None if weights is None else weights[rows]) for rows in kept.T]
+        return np.array([one.loss.start(*rows) - level for rows in each])
 
 
 def prepare(X: Any, y: Any, loss: Loss, fit_intercept: bool, sample_weight: Any = None) -> RunData:

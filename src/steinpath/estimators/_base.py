@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from inspect import signature
 from numbers import Integral, Real
+from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -23,7 +23,8 @@ from steinpath._support.arrays import Array, beside, cast, is_foreign, namespace
 from steinpath._support.cells import library_of
 from steinpath._support.messages import Message, Remedy, prefixed, with_closest
 from steinpath._support.printing import Summary, number, with_error
-from steinpath._support.progress import printing, tell
+from steinpath._support.progress import listener, printing, tell
+from steinpath._support.threads import in_threads, threads_allowed
 from steinpath._support.validation import (
     Captured,
     capturing_warnings,
@@ -33,6 +34,7 @@ from steinpath._support.validation import (
     check_flag,
     check_instance,
     check_number,
+    is_own,
     warn,
 )
 from steinpath.algorithms._base import ProximalAlgorithm
@@ -46,7 +48,7 @@ from steinpath.design._conversion import (
 )
 from steinpath.design._memmap import BlockDesign, needs_blocks
 from steinpath.engine._batch import Batch, DeferredBatch
-from steinpath.engine._data import enough_precision, prepare
+from steinpath.engine._data import RunData, enough_precision, prepare
 from steinpath.engine._gap import not_converged
 from steinpath.engine._path import Path
 from steinpath.engine._run import run_data
@@ -66,18 +68,26 @@ from steinpath.problem._grid import (
     PenaltyOf,
     check_lam_values,
     in_units,
+    loss_variants,
     make_penalty,
-    named_loss,
-    named_penalty,
+    penalty_variants,
     robust_spread,
     scaled_test_loss,
 )
-from steinpath.problem._losses import LOSSES, Loss
+from steinpath.problem._losses import LAD, LOSSES, Loss
 from steinpath.problem._penalties import PENALTIES, NoPenalty
 from steinpath.problem._scoring import CRITERIA, TestLoss
 from steinpath.risk._options import RiskOptions
 from steinpath.risk._stopping import growing_horizons
-from steinpath.tuning._tune import DEFAULT_ALGORITHM, RULES, check_n_iter, search, start_all
+from steinpath.tuning._tune import (
+    DEFAULT_ALGORITHM,
+    RULES,
+    Problem,
+    Variant,
+    check_n_iter,
+    search,
+    start_all,
+)
 from steinpath.tuning._tuning import Tuning
 
 # Values of alpha on the grid of "auto", limit of (rows + columns) × values, and fewest values.
@@ -91,6 +101,11 @@ _EXACT = 5e-3
 _WITH_ROWS = ("_search", "_tuning", "_path", "_groups", "_warm", "_left_out")
 # Private attributes of fits.
 _PRIVATE = ("_frame_library", "_dependence", "_relative_error", *_WITH_ROWS)
+# Attributes that are those of the rows, and the same for fits with other responses.
+_OF_ROWS = (
+    *("n_features_in_", "feature_names_in_", "_frame_library"),
+    *("terms_", "_near", "transform_target_"),
+)
 # Parameters that the runs do not depend on: with others, a warm start continues the same runs.
 _AFTER_RUNS = (
     *("n_iter", "select", "test_loss", "method", "row_scale", "audit", "cv", "rule", "tol"),
@@ -104,6 +119,8 @@ class Part(NamedTuple):
     prefix: str
     y: Any
     parameters: dict[str, Any]
+    #: The classes of the rows of all fits, if they are classifiers.
+    strata: np.ndarray | None = None
 
 
 def _each_once(parts: Sequence[Part], said: Sequence[Iterable[Any]]) -> list[tuple[Any, str]]:
@@ -113,6 +130,64 @@ def _each_once(parts: Sequence[Part], said: Sequence[Iterable[Any]]) -> list[tup
         for message in dict.fromkeys(messages):
             of.setdefault(message, []).append(part.prefix.removesuffix(": "))
     return [(k, "" if len(own) == len(parts) else f"{', '.join(own)}: ") for k, own in of.items()]
+
+
+class _Fit(NamedTuple):
+    """A fit that was prepared: its data, and the problem of its search if there is one."""
+
+    estimator: PathEstimator
+    rows: PreparedRows
+    design: Design
+    data: RunData
+    options: RiskOptions | None
+    problem: Problem | None
+    progress: Progress
+    #: Smallest risk of other models, above which this one is not adjusted for selection carefully.
+    limit: float
+    #: Whether fits with other responses have the same columns.
+    together: bool
+    #: X, y, sample weights and groups as the user gave them.
+    given: tuple[Any, Any, Any, Any]
+
+    def search(self, fits: Sequence[_Fit]) -> list[Tuning]:
+        """Search for alpha and the iteration of fits to the same rows, of which this is the first.
+
+        A warm start continues the search of the last fit.
+        """
+        one, several = self.estimator, len(fits) > 1
+        assert self.options is not None
+        alone = several and (one.warm_start or not self.together or self.progress.listened)
+        groups = [[fit] for fit in fits] if alone else [fits]
+        tunings = list[Tuning]()
+        for some in groups:
+            first = some[0].estimator
+            call = partial(
+                search,
+                [fit.problem for fit in some if fit.problem is not None],
+                first._algorithm(),
+                self.options,
+                check_random_state(first.random_state).randint(np.iinfo(np.int32).max),
+                n_iter=check_n_iter(first.n_iter),
+                rule=first.rule,
+                iterate=first._iterate(),
+                limit=self.limit,
+            )
+            again = cache(call)  # for all of them, if it is needed again
+            for k, fit in enumerate(some):
+                fit.estimator._search = again, k
+            resume = first._continued if first.warm_start else None
+            watch = None if len(some) > 1 else partial(self.progress.watch, some[0].rows)
+            tunings += call(resume=resume, watch=watch)
+        for k, tuning in enumerate(tunings):
+            if tuning.naive_risk > self.limit:  # it will not be selected
+                context = tuning.context._replace(nested=False)
+                tunings[k] = replace(tuning, context=context)
+        quiet = listener.get() is None and isinstance(self.data.y, np.ndarray)
+        if several and quiet and not self.design.is_remote:  # what takes longest
+            own = all(is_own(risk.criterion) for tuning in tunings for risk in tuning.risks[:1])
+            own = own and is_own(self.data.loss)
+            in_threads(attrgetter("chosen"), tunings, threads_allowed() if own else 1)
+        return tunings
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -156,12 +231,25 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return new
 
     @abstractmethod
-    def _loss(self, spread: float = 1.0) -> Loss:
-        """Return the loss; ``spread`` is the unit of its width parameter."""
+    def _losses(self, spread: float = 1.0) -> list[tuple[dict[str, float], Loss]]:
+        """Return the loss for each value of its parameter, of which ``spread`` may be the unit.
+
+        The values are given by name if there are several.
+        """
 
     @abstractmethod
+    def _penalties(
+        self, loss: Loss | None = None, spread: float = 1.0
+    ) -> list[tuple[dict[str, float], PenaltyOf]]:
+        """Return the penalty as a function of ``lam`` for each value of its parameter, likewise."""
+
+    def _loss(self) -> Loss:
+        """Return the first loss."""
+        return self._losses()[0][1]
+
     def _penalty(self, loss: Loss | None = None, spread: float = 1.0) -> PenaltyOf:
-        """Return the penalty as a function of ``lam``, for this loss and spread of y."""
+        """Return the first penalty."""
+        return self._penalties(loss, spread)[0][1]
 
     def _constraint(self) -> dict[str, Any]:
         """Return the parameters of the penalty that constrain the coefficients."""
@@ -206,52 +294,70 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         if auto or basis_of(X) is not None:
             self._keep(_fitted(fit_levels(self, X, y, sample_weight, groups)))
             return self
-        parts = self._parts(y, sample_weight)
-        if parts is None:
-            return self._fit_one(X, y, sample_weight, groups)  # type: ignore[no-any-return]
-        fitted = self._fit_several(X, parts, sample_weight, groups)
-        self._keep(self._together(fitted, parts, X, y, sample_weight, groups))
-        return self
+        return self._fit_all(X, y, sample_weight, groups)  # type: ignore[no-any-return]
 
     def _parts(self, y: Any, sample_weight: Any) -> list[Part] | None:
-        """Return what is fitted one by one; None for a single fit."""
+        """Return what is fitted together; None for a single fit."""
         return None
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    def _fit_one(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> PathEstimator:
+    def _fit_all(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> PathEstimator:
         # a fit replaces an earlier one as a whole, or not at all if an error is raised
-        new = type(self)(**self.get_params(deep=False))
-        if self.warm_start and "_warm" in vars(self):
-            new._warm = self._warm
+        parts = self._parts(y, sample_weight)
         with printing(self.verbose, type(self).__name__):
-            progress = new._compute(X, y, sample_weight, groups, self)
+            if parts is None:
+                new = type(self)(**self.get_params(deep=False))
+                new._continue(self)
+                fit = new._begin((X, y, sample_weight, groups), self)
+                new._end(fit, None if fit.problem is None else fit.search([fit])[0])
+                progress, new_ones = fit.progress, [new]
+            else:
+                progress, new_ones = self._fit_parts(X, parts, sample_weight, groups)
         if not self.keeps_search:
-            new.__dict__.pop("_tuning", None)
-        self._keep(_fitted(new))
+            for new in new_ones:
+                new.__dict__.pop("_tuning", None)
+        if parts is None:
+            self._keep(_fitted(new))
+        else:
+            self._keep(self._together(new_ones, parts, X, y, sample_weight, groups))
         progress.end()
         return self
 
-    def _fit_several(
+    def _continue(self, earlier: PathEstimator | None) -> None:
+        """Take over the runs of an earlier fit, if a warm start continues them."""
+        if self.warm_start and earlier is not None and "_warm" in vars(earlier):
+            self._warm: Any = vars(earlier)["_warm"]
+
+    def _fit_parts(
         self, X: Any, parts: Sequence[Part], sample_weight: Any, groups: Any
-    ) -> list[PathEstimator]:
-        """Fit an estimator for each of several parts, with the same folds."""
+    ) -> tuple[Progress, list[PathEstimator]]:
+        """Fit an estimator for each of several parts, in one batch and with the same folds."""
         seed, cv = self.random_state, self.cv
         if not isinstance(seed, Integral):
             seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
         common = self.get_params(deep=False) | {"random_state": seed}
         common["cv"] = list(cv) if isinstance(cv, Iterator) else cv
-        before = getattr(self, "estimators_", [])  # with warm starts, these are continued
+        before = getattr(self, "estimators_", [])
         before = before if len(before) == len(parts) else [None] * len(parts)
-        fitted, messages = list[PathEstimator](), list[Captured]()
-        for part, earlier in zip(parts, before, strict=True):
-            one = copy(earlier or self).set_params(**common | part.parameters)
-            vars(one).update(_fitted(earlier) if earlier else {})
+        fitted = [type(self)(**common | part.parameters) for part in parts]
+        fits, messages = list[_Fit](), list[Captured]()
+        for one, part, earlier in zip(fitted, parts, before, strict=True):
+            one._continue(earlier)
             with capturing_warnings() as captured:
-                fitted.append(one.fit(X, part.y, sample_weight, groups))
+                given = X, part.y, sample_weight, groups
+                first = fits[0] if fits else None
+                fits.append(one._begin(given, self, first, part.strata, len(parts)))
             messages.append(captured)
+        tunings: Sequence[Tuning | None] = [None] * len(fits)
+        if fits[0].problem is not None:
+            tunings = fits[0].search(fits)
+        for one, fit, tuning, earlier in zip(fitted, fits, tunings, messages, strict=True):
+            with capturing_warnings() as captured:
+                one._end(fit, tuning)
+            earlier += captured
         for (text, category), prefix in _each_once(parts, messages):
             warn(prefixed(prefix, text), category)
-        return fitted
+        return fits[0].progress, fitted
 
     def _together(
         self, fitted: list[PathEstimator], parts: Sequence[Part], *data: Any
@@ -269,47 +375,94 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             attributes["warnings_"] = tuple(prefixed(prefix, text) for text, prefix in messages)
         return attributes
 
-    def _compute(
-        self, X: Any, y: Any, sample_weight: Any, groups: Any, called: PathEstimator
-    ) -> Progress:
-        """Fit this new estimator, for the estimator ``called``, which has the callbacks."""
+    def _begin(
+        self,
+        given: tuple[Any, Any, Any, Any],
+        called: PathEstimator,
+        first: _Fit | None = None,
+        strata: np.ndarray | None = None,
+        count: int = 1,
+    ) -> _Fit:
+        """Prepare the fit of this new estimator to X, y, sample weights and groups.
+
+        It is one of ``count`` fits for the estimator ``called``, which has the callbacks. The rows
+        may be those of a ``first`` fit, with another y. ``strata`` are the classes of all fits.
+        """
         self._check_parameters()
-        self._frame_library = library_of(X)
-        X, y, sample_weight = self._validated(X, y, sample_weight)
         level: Level | None = vars(called).get("_level")
-        if level is not None:
-            X, self.terms_, self._near = level.terms(X), level.terms, level.alphas
-        options = self._options(y, groups)
-        progress = Progress(called, X, y, sample_weight, _fitted(self))
-        how = {"standardize": self.standardize, "about_mean": self.fit_intercept}
-        how |= self._rounding(X, y)
-        self._needs_risk()
-        rows, design = prepare_rows(X, y, sample_weight, self.method is not None, **how)
+        if first is not None:
+            earlier = vars(first.estimator).items()
+            self.__dict__ |= {name: value for name, value in earlier if name in _OF_ROWS}
+            design, options, progress = first.design, first.options, first.progress
+            rows = first.rows if given[1] is first.given[1] else first.rows.with_y(given[1])
+        else:
+            X, y, sample_weight, groups = given
+            self._frame_library = library_of(X)
+            X, y, sample_weight = self._validated(X, y, sample_weight)
+            if level is not None:
+                X, self.terms_, self._near = level.terms(X), level.terms, level.alphas
+            options = self._options(y if strata is None else strata, groups)
+            progress = Progress(called, X, y, sample_weight, _fitted(self), count)
+            how = {"standardize": self.standardize, "about_mean": self.fit_intercept}
+            how |= self._rounding(X, y, count)
+            self._needs_risk()
+            rows, design = prepare_rows(X, y, sample_weight, self.method is not None, **how)
+            if options is not None:
+                options = options.but(strata=strata)
+                options = options if rows.sources is None else options.some_rows(rows.sources)
         design.screen = None if level is None else level.screen(rows)
         if self.warm_start:
             own = self.get_params(deep=False).items()
             self._key = rows.fingerprint({k: value for k, value in own if k not in _AFTER_RUNS})
-        if options is not None and rows.sources is not None:
-            options = options.some_rows(rows.sources)
         self.n_samples_, self.scale_ = int(rows.y.shape[0]), rows.scale
         self.y_scale_ = robust_spread(rows.y, rows.weights)
-        self.loss_ = self._loss(self.y_scale_)
-        if options is None:
-            path, t = self._run_alone(design, rows, progress)
+        variants = list[Variant]()
+        for of_loss, loss in self._losses(self.y_scale_):
+            self.loss_ = loss
+            own = prepare(design, rows.y, loss, self.fit_intercept, rows.weights)
+            for of_penalty, penalty in self._penalties(loss, self.y_scale_):
+                variants.append(Variant(own, penalty, of_loss | of_penalty))
+        self.loss_, problem, data = variants[0].data.loss, None, variants[0].data
+        if options is not None:
+            alphas = self._alphas(design)
+            lams = alphas if isinstance(alphas, int) else alphas * math.sqrt(design.shape[0])
+            problem = Problem(variants, lams, self.alpha_ratio, self._scoring_loss(rows))
+        elif len(variants) > 1:
+            raise ValueError(
+                f"several values of {', '.join(variants[0].params)} require a risk estimate to "
+                "select from; use method='auto'"
+            )
+        limit = math.inf if level is None else level.limit
+        together = level is None or level.chosen is None or b"" in level.chosen
+        return _Fit(self, rows, design, data, options, problem, progress, limit, together, given)
+
+    def _end(self, fit: _Fit, tuning: Tuning | None) -> None:
+        """Store the results of a fit."""
+        rows, design = fit.rows, fit.design
+        if tuning is None:
+            path, t = self._run_alone(fit)
             self.best_index_, self.alphas_ = 0, self._alphas(design)
         else:
-            limit = math.inf if level is None else level.limit
-            tuning = self._tune(design, rows, options, progress, limit)
-            if tuning.naive_risk > limit:  # it will not be selected
-                context = tuning.context._replace(nested=False)
-                tuning = replace(tuning, context=context)
+            self.alphas_ = tuning.lams / math.sqrt(design.shape[0])
+            given = self._alphas(design)
+            if not isinstance(given, int) and not tuning.params:  # as the user wrote them
+                self.alphas_ = given[np.isin(given * math.sqrt(design.shape[0]), tuning.lams)]
+            for name, value in tuning.best_params.items():
+                if name != "lam":
+                    setattr(self, f"{name}_", value)
+            if tuning.params:
+                self.params_ = dict(tuning.params)
+            self.loss_ = tuning.path.loss
+            batch = tuning.context.batch
+            if self.warm_start and not isinstance(batch, DeferredBatch):
+                self._warm = self._key, batch
             self._keep_tuning(tuning, rows)
             path, (self.best_index_, t) = tuning.path, tuning.best
         self.best_iter_, self.n_iter_ = t, path.n_iter
         # run again where its iterates are needed, since these are not kept
         again = run_data, path.data, path.penalty, path.algorithm, path.n_iter
         self._path = partial(path.data.design.on_blocks, *again)
-        self._groups = None if options is None else options.groups
+        self._groups = None if fit.options is None else fit.options.groups
         self.alpha_, self.penalty_ = float(self.alphas_[self.best_index_]), path.penalty
         self.__dict__ |= self._model(*rows.own_units(path.coef[t, :], float(path.intercept[t])))
         # array attributes are on the device of X: this is scikit-learn's convention
@@ -320,7 +473,6 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                 "not require convergence",
                 ConvergenceWarning,
             )
-        return progress
 
     def _validated(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
         """Return the data, checked by scikit-learn; rows on a cluster stay there."""
@@ -352,59 +504,31 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             self.feature_names_in_ = np.asarray(names, dtype=object)
         return y
 
-    def _tune(
-        self,
-        design: Design,
-        rows: PreparedRows,
-        options: RiskOptions,
-        progress: Progress,
-        limit: float,
-    ) -> Tuning:
-        """Search for alpha and the iteration, or continue the search of the last fit."""
-        given = self._alphas(design)
-        self._search = partial(
-            search,
-            prepare(design, rows.y, self.loss_, self.fit_intercept, rows.weights),
-            self._penalty(self.loss_, self.y_scale_),
-            given if isinstance(given, int) else given * math.sqrt(design.shape[0]),
-            self._algorithm(),
-            options.but(test_loss=self._scoring_loss(rows)),
-            check_random_state(self.random_state).randint(np.iinfo(np.int32).max),
-            n_iter=check_n_iter(self.n_iter),
-            rule=self.rule,
-            iterate=self._iterate(),
-            lam_ratio=self.alpha_ratio,
-            limit=limit,
-        )
-        resume = self._continued if self.warm_start else None
-        tuning: Tuning = self._search(resume=resume, watch=partial(progress.watch, rows))
-        self.alphas_ = tuning.lams / math.sqrt(design.shape[0])
-        if not isinstance(given, int):  # as the user wrote them
-            self.alphas_ = given[np.isin(given * math.sqrt(design.shape[0]), tuning.lams)]
-        batch = tuning.context.batch
-        if self.warm_start and not isinstance(batch, DeferredBatch):
-            self._warm = self._key, batch
-        return tuning
-
     def _scoring_loss(self, rows: PreparedRows) -> TestLoss:
         """Return the scoring loss, with widths of named ones in units of the spread of y."""
-        return scaled_test_loss(self.test_loss, self.loss_, self.y_scale_)
+        return self._scaled_test_loss(self.y_scale_)
 
-    def _run_alone(
-        self, design: Design, rows: PreparedRows, progress: Progress
-    ) -> tuple[Path, int]:
+    def _scaled_test_loss(self, spread: float) -> TestLoss:
+        losses = self._losses(spread)
+        if len(losses) == 1:
+            return scaled_test_loss(self.test_loss, losses[0][1], spread)
+        # the same for all
+        return scaled_test_loss(self.test_loss or LAD.test_loss, LAD(), spread)
+
+    def _run_alone(self, fit: _Fit) -> tuple[Path, int]:
         """Run one penalty without estimating its risk; until convergence by default."""
+        design, data = fit.design, fit.data
         n_iter, iterate, algorithm = check_n_iter(self.n_iter), self._iterate(), self._algorithm()
         assert iterate is not None  # checked before
         lams = np.asarray(self._alphas(design)) * math.sqrt(design.shape[0])
         penalty = self._penalty(self.loss_, self.y_scale_)
         own = make_penalty(penalty, lams[0])
         lengths, batch = _LENGTHS, None
-        data = prepare(design, rows.y, self.loss_, self.fit_intercept, rows.weights)
         if not design.is_remote:
-            batch = start_all(data, penalty, lams, algorithm)
+            batch = start_all(data, [own], algorithm)
             batch = self._continued(batch) if self.warm_start else batch
-            lengths, watch = growing_horizons(batch), progress.watch(rows, data, batch.n_iter)
+            lengths = growing_horizons(batch)
+            watch = fit.progress.watch(fit.rows, data, batch.n_iter)
         if n_iter is not None or iterate >= 0:
             lengths = [max(iterate, 1) if n_iter is None else n_iter]
         for length in lengths:
@@ -496,6 +620,14 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             one._raise_risk(difference, one.best_risk_stderr_)
 
     @property
+    def best_params_(self) -> dict[str, float]:
+        """The selected ``alpha``, and other parameters that were selected, by name."""
+        specs = (self.loss_.parameter_spec, self.penalty_.parameter_spec)
+        own = {spec.name: getattr(self, f"{spec.name}_", None) for spec in specs if spec}
+        selected = {name: value for name, value in own.items() if value is not None}
+        return {"alpha": self.alpha_, **selected}
+
+    @property
     def tuning_(self) -> Tuning:
         """The whole search, which is run again at first access, since it takes much memory."""
         if not {"_tuning", "_search"} & vars(self).keys():
@@ -504,8 +636,9 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                 "copied or loaded model does not contain; fit it again"
             )
         if "_tuning" not in vars(self):
-            interrupted = self.stop_ == "interrupted"
-            self._tuning = self._search(n_iter=self.n_iter_) if interrupted else self._search()
+            search, k = self._search
+            how = {"n_iter": self.n_iter_} if self.stop_ == "interrupted" else {}
+            self._tuning = search(**how)[k]
         return self._tuning
 
     def _model(self, coef: Array, intercept: Any) -> dict[str, Any]:
@@ -609,11 +742,11 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(self.test_loss, str):
             check_choice("test_loss", self.test_loss, CRITERIA)
         check_instance("algorithm", self._algorithm(), ProximalAlgorithm, "sp.ChambollePock()")
-        self._loss()
+        self._losses()
         self._options()
         self._needs_risk()
 
-    def _rounding(self, X: Any, y: Array) -> dict[str, Any]:
+    def _rounding(self, X: Any, y: Array, parts: int = 1) -> dict[str, Any]:
         """Return the precision of the run: single precision is enough for large tables."""
         whole = (is_foreign(X) or isinstance(X, np.ndarray)) and not needs_blocks(X)
         whole = whole and X.dtype == namespace(X).float64
@@ -622,7 +755,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         runs, given = self._count(sum(X.shape)), self.alpha
         if not isinstance(given, str):
             runs = math.prod(given.shape) if hasattr(given, "shape") else np.size(given)
-        dtype = enough_precision(to_numpy(y), sum(X.shape) * runs)
+        dtype = enough_precision(to_numpy(y), sum(X.shape) * runs * parts)
         return {"centre": True, "dtype": dtype} if dtype == "float32" else {}
 
     def _needs_risk(self) -> bool:
@@ -706,8 +839,10 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     def _figures(self) -> list[tuple[str, str]]:
         """Return the selected model and its errors."""
         k, count = getattr(self, "best_index_", 0), len(getattr(self, "alphas_", ()))
+        other = [(f"Selected {name}", number(x)) for name, x in self.best_params_.items()][1:]
         facts = [
             ("Selected alpha", number(self.alpha_) + f" ({k + 1} of {count})" * (count > 1)),
+            *other,
             ("Selected Iteration", f"{self.best_iter_} of {self.n_iter_}"),
         ]
         if hasattr(self, "best_risk_"):
@@ -809,7 +944,7 @@ class GeneralEstimator(PathEstimator):
     #: Whether losses are margin losses.
     margin: ClassVar[bool] = False
 
-    def _loss(self, spread: float = 1.0) -> Loss:
+    def _losses(self, spread: float = 1.0) -> list[tuple[dict[str, float], Loss]]:
         if not isinstance(self.loss, str):
             example = "sp.Logistic()" if self.margin else "sp.LAD()"
             check_instance("loss", self.loss, Loss, example)
@@ -820,22 +955,24 @@ class GeneralEstimator(PathEstimator):
                 )
             if self.loss_params:
                 raise ValueError(f"loss_params requires a name for loss, got {self.loss!r}")
-            return self.loss
+            return [({}, self.loss)]
         names = [name for name, kind in LOSSES.items() if kind.margin == self.margin]
         check_choice("loss", self.loss, names)
-        return named_loss(LOSSES[self.loss], self.loss_params or {}, spread)
+        return loss_variants(LOSSES[self.loss], self.loss_params or {}, spread)
 
-    def _penalty(self, loss: Loss | None = None, spread: float = 1.0) -> PenaltyOf:
+    def _penalties(
+        self, loss: Loss | None = None, spread: float = 1.0
+    ) -> list[tuple[dict[str, float], PenaltyOf]]:
         if isinstance(self.penalty, str):
             check_choice("penalty", self.penalty, PENALTIES)
             kind, own = PENALTIES[self.penalty], self.penalty_params or {}
-            return named_penalty(kind, own, loss, spread, **self._constraint())
+            return penalty_variants(kind, own, loss, spread, **self._constraint())
         if self.penalty_params or self._constraint():
             name = "penalty_params" if self.penalty_params else "positive=True"
             raise ValueError(f"{name} requires a name for penalty, got {self.penalty!r:.60}")
         if self.penalty in PENALTIES.values():
-            return named_penalty(self.penalty, {}, loss, spread)
-        return in_units(self.penalty, loss, spread)
+            return penalty_variants(self.penalty, {}, loss, spread)
+        return [({}, in_units(self.penalty, loss, spread))]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -850,12 +987,14 @@ class NamedEstimator(PathEstimator):
         # an own constructor, since errors of arguments name the class that has it
         dataclass(eq=False, repr=False, kw_only=True)(cls)
 
-    def _loss(self, spread: float = 1.0) -> Loss:
-        return named_loss(self.loss_class, self._own(self.loss_class), spread)
+    def _losses(self, spread: float = 1.0) -> list[tuple[dict[str, float], Loss]]:
+        return loss_variants(self.loss_class, self._own(self.loss_class), spread)
 
-    def _penalty(self, loss: Loss | None = None, spread: float = 1.0) -> PenaltyOf:
+    def _penalties(
+        self, loss: Loss | None = None, spread: float = 1.0
+    ) -> list[tuple[dict[str, float], PenaltyOf]]:
         own = self._own(self.penalty_class)
-        return named_penalty(self.penalty_class, own, loss, spread, **self._constraint())
+        return penalty_variants(self.penalty_class, own, loss, spread, **self._constraint())
 
     def _own(self, kind: Any) -> dict[str, Any]:
         spec = kind.parameter_spec

@@ -20,7 +20,7 @@ from steinpath._support.printing import with_error
 from steinpath._support.validation import check_choice, read_array
 from steinpath.estimators._base import GeneralEstimator, NamedEstimator, Part, PathEstimator
 from steinpath.estimators._docstrings import documented, of_features
-from steinpath.estimators._fit import PreparedRows, Progress
+from steinpath.estimators._fit import PreparedRows
 from steinpath.estimators._regressors import PathRegressor
 from steinpath.estimators._scores import ERROR_RATE, OF_CLASSES, Decisions, Score, proportion
 from steinpath.problem._grid import PenaltyOf
@@ -95,7 +95,7 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         for k, label in enumerate(classes.tolist()):
             weight = _against_the_rest(self.class_weight, classes, codes, counts, k)
             own = {"class_weight": weight, **other}
-            parts.append(Part(f"class {label!r}: ", (codes == k).astype(int), own))
+            parts.append(Part(f"class {label!r}: ", (codes == k).astype(int), own, codes))
         return parts
 
     def _together(
@@ -116,22 +116,23 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
         new._keep_scores(X, codes, sample_weight, groups)
         return {name: getattr(new, name) for name in vars(new) if name.endswith("_")}
 
-    def _compute(
-        self, X: Any, y: Any, sample_weight: Any, groups: Any, called: PathEstimator
-    ) -> Progress:
-        classes, codes = read_labels(y, type(self).__name__)
-        self.classes_ = classes
+    def _begin(self, given: tuple[Any, Any, Any, Any], *how: Any) -> Any:
+        X, y, *others = given
+        self.classes_, codes = read_labels(y, type(self).__name__)
         if isinstance(self.class_weight, Mapping):
-            first, second = (self.class_weight.get(label, 1.0) for label in classes.tolist())
+            first, second = (self.class_weight.get(label, 1.0) for label in self.classes_.tolist())
             self.class_weight = {-1: first, 1: second}
-        progress = super()._compute(X, 2.0 * codes - 1, sample_weight, groups, called)
-        self.classes_ = _labels_beside(classes, self.coef_)
+        return super()._begin((X, 2.0 * codes - 1, *others), *how)
+
+    def _end(self, fit: Any, tuning: Tuning | None) -> None:
+        super()._end(fit, tuning)
+        X, signs, sample_weight, groups = fit.given
+        self.classes_ = _labels_beside(self.classes_, self.coef_)
         if hasattr(self, "left_out_decision_"):
             known = vars(self)["left_out_decision_"]
-            missing = np.full(len(codes) - len(known), np.nan)  # rows at the end with weight zero
+            missing = np.full(len(signs) - len(known), np.nan)  # rows at the end with weight zero
             self.left_out_decision_ = like(np.append(known, missing), self.intercept_)
-            self._keep_scores(X, codes, sample_weight, groups)
-        return progress
+            self._keep_scores(X, (signs > 0).astype(int), sample_weight, groups)
 
     def _keep_left_out(self, tuning: Tuning, rows: PreparedRows) -> None:
         chosen, criterion = tuning.chosen, tuning.risks[0].criterion
@@ -221,8 +222,8 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
             raise ValueError(f"test_loss={self.test_loss!r} is a loss for regression")
         super()._check_parameters()
 
-    def _loss(self, spread: float = 1.0) -> Loss:
-        loss: Any = super()._loss(spread)  # type: ignore[safe-super]
+    def _losses(self, spread: float = 1.0) -> list[tuple[dict[str, float], Loss]]:
+        [(params, loss)] = self._unweighted(spread)
         if loss.class_weight is not None:
             raise ValueError(
                 f"loss={loss!r} has class weights; pass class_weight to {type(self).__name__} "
@@ -230,8 +231,10 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
             )
         # during a fit, weights are those of the labels -1 and 1
         weight = self.class_weight
-        weighted: Loss = loss if weight is None else replace(loss, class_weight=weight)
-        return weighted
+        return [(params, loss if weight is None else replace(loss, class_weight=weight))]
+
+    def _unweighted(self, spread: float = 1.0) -> list[tuple[dict[str, float], Any]]:
+        return super()._losses(spread)  # type: ignore[safe-super]
 
     def _model(self, coef: Array, intercept: Any) -> dict[str, Any]:
         # the intercept has the precision of X, since labels have none
@@ -282,7 +285,7 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
 
     def _check_logistic(self) -> bool:
         """Refuse losses whose decision values are not log-odds."""
-        if isinstance(super()._loss(), Logistic):  # type: ignore[safe-super]
+        if isinstance(self._unweighted()[0][1], Logistic):
             return True
         raise AttributeError(
             f"{type(self).__name__} predicts probabilities only with the logistic loss; use "
@@ -517,7 +520,7 @@ class LogisticRidge(Classifier, NamedEstimator):
 class LogisticElasticNet(Classifier, NamedEstimator):
     """Logistic regression with the elastic net penalty."""
 
-    l1_ratio: float = 0.5
+    l1_ratio: Any = 0.5
 
 
 @_named(Hinge, Lasso)

@@ -15,9 +15,10 @@ from steinpath._support.docstrings import composed, describes, entries_of, in_or
 # Parameters of several named estimators.
 _SHARED = {
     "l1_ratio": """\
-l1_ratio : float, default=0.5
-    Weight of the lasso penalty, between 0 (ridge) and 1 (lasso). In regressions the ridge part is
-    that of coefficients in units of the robust standard deviation of y."""
+l1_ratio : float or array-like, default=0.5
+    Weight of the lasso penalty, between 0 (ridge) and 1 (lasso), or several values to select from.
+    In regressions the ridge part is that of coefficients in units of the robust standard deviation
+    of y."""
 }
 # Methods for new rows do not describe X themselves.
 of_features = describes("""\

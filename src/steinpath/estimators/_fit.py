@@ -60,6 +60,11 @@ class PreparedRows(NamedTuple):
     centre: Array | None = None
     sources: np.ndarray | None = None
 
+    def with_y(self, y: np.ndarray) -> PreparedRows:
+        """Return the same rows with other responses, given those of the user's rows."""
+        y = y if self.sources is None else y[self.sources]
+        return self._replace(y=like(y, self.y))
+
     def own_units(self, coef: Array, intercept: float) -> tuple[Array, Any]:
         """Return the model of the original columns from that of the standardised ones."""
         coef = coef / self.scale
@@ -153,9 +158,20 @@ def _rows(X: Any, where: np.ndarray) -> Any:
 
 
 class Progress:
-    """Calls callbacks after every iteration, with attributes ``known`` before the fit."""
+    """Calls callbacks after every iteration, with attributes ``known`` before the fit.
 
-    def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any, known: dict[str, Any]):
+    ``count`` fits run one after the other.
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        known: dict[str, Any],
+        count: int = 1,
+    ):
         metadata = None if sample_weight is None else {"sample_weight": sample_weight}
         self._facts = {"estimator": estimator, "X": X, "y": y, "metadata": metadata}
         # number of iterations, if it is known
@@ -164,13 +180,19 @@ class Progress:
         self._root: Any = None  # contexts of the fit and of the current iteration
         self._open: Any = None
         if hasattr(estimator, "_init_callback_context"):
-            self._root = estimator._init_callback_context(max_subtasks=self._n_iter)
+            most = None if self._n_iter is None else count * self._n_iter
+            self._root = estimator._init_callback_context(max_subtasks=most)
             self._root.call_on_fit_task_begin(**self._facts)
         self._anyone_listens = bool(getattr(estimator, "_skl_callbacks", ()))
 
+    @property
+    def listened(self) -> bool:
+        """Whether there are callbacks."""
+        return self._root is not None and self._anyone_listens
+
     def watch(self, rows: PreparedRows, data: RunData, known: int) -> Watch | None:
         """Return what to call after each iteration but the ``known`` ones, if anything."""
-        if self._root is None or not self._anyone_listens or known == self._n_iter:
+        if not self.listened or known == self._n_iter:
             return None
 
         def model(b: Array) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -27,7 +28,7 @@ from steinpath.estimators._fit import PreparedRows
 from steinpath.inference._coefficient_intervals import CoefficientIntervals
 from steinpath.inference._estimate_intervals import coefficient_intervals
 from steinpath.inference._prediction_intervals import conformalised_quantiles
-from steinpath.problem._grid import PenaltyOf, robust_spread, scaled_test_loss
+from steinpath.problem._grid import PenaltyOf, robust_spread
 from steinpath.problem._losses import LAD, Huber, Loss, Quantile, SquareRoot
 from steinpath.problem._penalties import ElasticNet, Lasso, Penalty, Ridge
 from steinpath.problem._scoring import Criterion, OfLogarithms, TestLoss, resolve_test_loss
@@ -78,8 +79,7 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
         if self.transform_target_ is None:
             return super()._scoring_loss(rows)
         spread = robust_spread(self._untransformed(rows.y), rows.weights)
-        loss = self._loss(spread)
-        own = resolve_test_loss(scaled_test_loss(self.test_loss, loss, spread), loss)
+        own = resolve_test_loss(self._scaled_test_loss(spread), self._losses(spread)[0][1])
         if isinstance(own, Criterion):
             return OfLogarithms(own.parameter, own)
         return lambda y, prediction: own(self._untransformed(y), self._untransformed(prediction))
@@ -350,9 +350,12 @@ class PathRegressor(Regressor, GeneralEstimator):
         ``functools.partial(sp.MCP, gamma=2.5)`` or ``partial(sp.GroupLasso, groups=...)``. A class,
         or a partial of one, is the same as its name; other functions are used as they are.
     loss_params : dict, default=None
-        Parameters of a loss that is given by name, such as ``{"delta": 2.0}`` for Huber.
+        Parameters of a loss that is given by name, such as ``{"delta": 2.0}`` for Huber. A list of
+        values, such as ``{"delta": [0.5, 1.35, 3]}``, is selected from; the scoring loss is then
+        the absolute error by default.
     penalty_params : dict, default=None
-        Parameters of a penalty that is given by name, such as ``{"gamma": 2.5}`` for MCP.
+        Parameters of a penalty that is given by name, such as ``{"gamma": 2.5}`` for MCP, or a list
+        of values of one to select from.
     alpha : "auto", float or array-like, default="auto"
         Regularisation strength, or several to select from. "auto" is a geometric grid of `n_alphas`
         values that starts at the smallest value for which all coefficients are zero (for ridge, at
@@ -410,13 +413,13 @@ class PathRegressor(Regressor, GeneralEstimator):
         Whether to print progress: one line per stage, and with 2 or more every tenth of a stage.
     random_state : None, int or RandomState, default=None
         Random numbers for the risk estimate. Results are reproducible for a fixed integer.
-    positive : bool, default=False
-        Whether to exclude negative coefficients, for separable penalties such as the lasso.
     transform_target : {"log", "auto"}, default=None
         "log" fits a model of log(y), for positive y. Predictions, their intervals and all errors
         are on the original scale, also that by which ``alpha`` and iteration are selected;
         `coef_` and parameters of the loss are on the logarithmic one. "auto" tries it for positive
         and skewed y, and selects by the estimated risk, which is adjusted for that selection.
+    positive : bool, default=False
+        Whether to exclude negative coefficients, for separable penalties such as the lasso.
 
     Attributes
     ----------
@@ -427,7 +430,11 @@ class PathRegressor(Regressor, GeneralEstimator):
     alpha_ : float
         The selected regularisation strength, ``alphas_[best_index_]``.
     alphas_ : ndarray of shape (n_alphas,)
-        The grid of regularisation strengths.
+        The grid of regularisation strengths. If several values of another parameter were given,
+        this and `risk_path_` have an entry for each of their combinations, ``params_`` has the
+        values of that parameter, and ``l1_ratio_``, ``delta_`` and so on the selected one.
+    best_params_ : dict
+        The selected ``alpha``, and other parameters that were selected, by name.
     best_iter_, best_index_ : int
         The selected iteration, and the index of `alpha_` in `alphas_`.
     n_iter_, n_samples_ : int
@@ -552,7 +559,7 @@ class LADRidge(Regressor, NamedEstimator):
 class LADElasticNet(Regressor, NamedEstimator):
     """Least absolute deviations regression with the elastic net penalty."""
 
-    l1_ratio: float = 0.5
+    l1_ratio: Any = 0.5
 
 
 @_named(SquareRoot, Lasso)
@@ -579,11 +586,12 @@ class HuberLasso(Regressor, NamedEstimator):
 
     Parameters
     ----------
-    delta : float, default=1.35
-        Residual from which on the loss is linear, in robust standard deviations of y (`y_scale_`).
+    delta : float or array-like, default=1.35
+        Residual from which on the loss is linear, in robust standard deviations of y (`y_scale_`);
+        or several values to select from. Several are compared by the absolute error by default.
     """
 
-    delta: float = 1.35
+    delta: Any = 1.35
 
 
 @_named(Huber, Ridge, like=HuberLasso)
@@ -611,6 +619,9 @@ class QuantileLasso(Regressor, NamedEstimator):
     ----------
     estimators_ : list
         The fit of each quantile, if there are several.
+    crossing_ : float
+        Share of the rows whose out-of-fold quantiles cross before they are sorted, if there are
+        several; see `crossing` for other rows.
 
     Examples
     --------
@@ -644,8 +655,39 @@ class QuantileLasso(Regressor, NamedEstimator):
             )
         return [Part(f"q={q:g}: ", y, {"q": q}) for q in levels.astype(float).tolist()]
 
+    def _together(
+        self, fitted: list[PathEstimator], parts: Sequence[Part], *data: Any
+    ) -> dict[str, Any]:
+        attributes = super()._together(fitted, parts, *data)
+        if hasattr(fitted[0], "left_out_prediction_"):
+            each: list[Any] = [to_numpy(one.left_out_prediction_) for one in fitted]
+            values = np.stack(each, axis=1)
+            attributes["crossing_"] = _crossing(values[~np.isnan(values).any(axis=1)])
+        return attributes
+
+    @of_features
+    def crossing(self, X: Any) -> float:
+        """Return the share of rows whose predicted quantiles cross before they are sorted.
+
+        Returns
+        -------
+        float
+            The share, zero for a single quantile.
+        """
+        values = to_numpy(self._linear(X, "crossing"))
+        return _crossing(values) if values.ndim > 1 else 0.0
+
+    def _error_rate(self) -> list[tuple[str, str]]:
+        share = vars(self).get("crossing_")
+        return [] if share is None else [("Crossing Quantiles", f"{share:.1%} of rows")]
+
     def _label(self, k: int) -> str:
         return f"q = {self.estimators_[k].q:g}"
+
+
+def _crossing(values: np.ndarray) -> float:
+    """Return the share of rows (m, quantiles) that do not increase."""
+    return float(np.mean(np.any(np.diff(values, axis=1) < 0, axis=1))) if len(values) else 0.0
 
 
 @_named(Quantile, Ridge, like=QuantileLasso)

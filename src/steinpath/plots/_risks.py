@@ -78,7 +78,11 @@ def plot_risk(
 
 @on_axes
 def plot_tuning(tuning: Tuning, ax: Axes | None = None) -> Axes:
-    """Plot the estimated risk over regularisation strengths and iterations as a heat map."""
+    """Plot the estimated risk over regularisation strengths and iterations as a heat map.
+
+    Other parameters have their selected values.
+    """
+    tuning = tuning.at_best_params()
     with drawing_on(ax, whole_frame=True) as axes:
         _draw_surface(axes, to_numpy(tuning.risk), tuning.lams, tuning.best, "λ")
         axes.set_title(name_of_loss(tuning.risks[0].test_loss), fontsize="medium")
@@ -87,7 +91,11 @@ def plot_tuning(tuning: Tuning, ax: Axes | None = None) -> Axes:
 
 @on_axes
 def plot_penalties(tuning: Tuning, ax: Axes | None = None) -> Axes:
-    """Plot the smallest estimated risk for each regularisation strength, ± 2 standard errors."""
+    """Plot the smallest estimated risk for each regularisation strength, ± 2 standard errors.
+
+    Other parameters have their selected values.
+    """
+    tuning = tuning.at_best_params()
     risk, stderr, train = (to_numpy(a) for a in (tuning.risk, tuning.stderr, tuning.train))
     order = np.argsort(tuning.lams)
     where = order, np.nanargmin(risk[order], axis=1)
@@ -243,6 +251,7 @@ class RiskPathDisplay:
         from sklearn.utils.validation import check_is_fitted
 
         from steinpath.estimators._base import PathEstimator
+        from steinpath.tuning._tuning import Grid
 
         if not isinstance(estimator, PathEstimator):
             raise TypeError(
@@ -252,12 +261,15 @@ class RiskPathDisplay:
         check_is_fitted(estimator)
         if not hasattr(estimator, "risk_path_"):
             raise ValueError("the estimator has no risk estimate: it was fitted with method=None")
+        # other parameters than alpha have their selected values
+        alphas, k = to_numpy(estimator.alphas_), estimator.best_index_
+        which = Grid(alphas, getattr(estimator, "params_", {})).alike(k)
         display = cls(
-            risk_path=to_numpy(estimator.risk_path_),
-            risk_stderr=to_numpy(estimator.risk_stderr_),
-            train_path=to_numpy(estimator.train_path_),
-            alphas=to_numpy(estimator.alphas_),
-            best=(estimator.best_index_, estimator.best_iter_),
+            risk_path=to_numpy(estimator.risk_path_)[which],
+            risk_stderr=to_numpy(estimator.risk_stderr_)[which],
+            train_path=to_numpy(estimator.train_path_)[which],
+            alphas=alphas[which],
+            best=(int(np.searchsorted(which, k)), estimator.best_iter_),
         )
         return display.plot(ax, kind=kind)
 

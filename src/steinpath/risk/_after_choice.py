@@ -214,7 +214,7 @@ def risk_after_choice(
         method, part = "nested", start.part(members.tolist())
         inner = NestedSelection(
             part,
-            unadjusted.criterion,
+            [risks[k].criterion for k in members],
             splits,
             runs,
             selection_rule,
@@ -362,7 +362,7 @@ def _plan(
     plans = []
     for count in _FOLDS if options.cv is None else (n_folds(batch, options),):
         count = min(count, options.units(n))
-        splits = make_splits(batch, options.cv, options.groups, count, rng)
+        splits = make_splits(batch, options, count, rng)
         runs = None
         many = any(n > rows and n >= per_column * p for rows, per_column in _MANY_ROWS)
         nestable = splits.n_splits <= MOST_SPLITS and not many

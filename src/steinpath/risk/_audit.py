@@ -65,7 +65,7 @@ def hold_out_rows(
     path, rng, groups, n = options.path, options.rng, options.groups, options.path.n_samples
     batch, dtype = Batch.of(path), getattr(namespace(path.y), options.precision)
     if audit == "folds" and exact is None:
-        runs = fold_runs(options, batch, design_in(batch, dtype, [rng]))
+        runs = fold_runs([options], batch, design_in(batch, dtype, [rng]))
         (held_out,) = runs.extended(batch)
         if held_out.losses is not None:
             raise ValueError(

@@ -359,13 +359,15 @@ def estimate_together(
     options: RiskOptions,
     rngs: Sequence[np.random.Generator],
     runs: FoldRuns | None = None,
+    test_losses: Sequence[TestLoss] | None = None,
 ) -> list[Risk]:
     """Estimate the risks of all paths of a batch together, without audits.
 
-    "folds" is for paths that differ in their penalties only, and may extend earlier ``runs``. With
-    "auto", each path has the cheapest method; those with "compressed" share one pass.
+    "folds" is for paths with the same X, and may extend earlier ``runs``. With "auto", each path
+    has the cheapest method; those with "compressed" share one pass. Paths may have their own
+    scoring losses.
     """
-    resolved = options.but(audit=0).resolved(batch, rngs)
+    resolved = options.but(audit=0).resolved(batch, rngs, test_losses)
     methods = [options.method] * len(batch)
     if options.method == "auto":
         methods = [cheapest(own) for own in resolved]

@@ -133,7 +133,7 @@ def models_without(batch: Batch, train: np.ndarray, at: Sequence[int]) -> LeftOu
         )
     runs = batch.data.without(~train, _common(sums_of_weights(batch.data.design, train)))
     maps, xp = batch.maps.for_rows(runs.rows, 1), namespace(runs.y)
-    K, intercept = len(at), np.full(len(at), float(batch.data.level[0]))
+    K, intercept = len(at), np.zeros(len(at)) + batch.data.levels
     if runs.offset is not None:
         intercept += to_numpy(runs.offset)
     coef, products = [runs.y] * K, [runs.y] * K  # placeholders
@@ -223,14 +223,15 @@ def shrunk_burman(train: Array, everywhere: Array, held_out: Array) -> Array:
 class FoldRuns:
     """Runs of all splits of paths that differ only in their penalties, extended with the paths.
 
-    ``correction`` is what to add to the error for training on fewer rows. ``with_losses`` sums the
-    losses of each row over its tests.
+    Each has its own criterion, the same for all paths of a problem. ``correction`` is what to add
+    to the error for training on fewer rows. ``with_losses`` averages the losses of each row over
+    its tests.
     """
 
     def __init__(
         self,
         batch: Batch,
-        criterion: PerObservation,
+        criteria: Sequence[PerObservation],
         splits: Splits,
         design: Design | None = None,
         correction: Correction | None = shrunk_burman,
@@ -238,7 +239,7 @@ class FoldRuns:
         groups: np.ndarray | None = None,
     ):
         self.splits = splits
-        self._criterion, self._correction, self._with_losses = criterion, correction, with_losses
+        self._criteria, self._correction, self._with_losses = criteria, correction, with_losses
         counts = sums_of_weights(batch.data.design, splits.train)
         self._runs = LeftOutRuns(batch, ~splits.train, counts, design)
         # predictions and sums of losses (paths, steps, n), and mean losses of the splits' runs on
@@ -265,7 +266,8 @@ class FoldRuns:
         predictions, losses, everywhere, held_out = known
         optimism = 0 * everywhere
         if self._correction is not None:
-            self.train = [mean_losses(path, self._criterion) for path in batch]
+            pairs = zip(batch, self._criteria, strict=True)
+            self.train = [mean_losses(path, criterion) for path, criterion in pairs]
             optimism = self._correction(xp.stack(self.train), everywhere, held_out)
         if len(self._rows) < len(self.splits.tests):
             own = batch.data.design.places(self._rows)[1]
@@ -286,6 +288,7 @@ class FoldRuns:
         """Return the runs of some paths, which continue where these ended."""
         part, known = copy(self), self._known
         part._runs, part.train = self._runs.some(members), None
+        part._criteria = [self._criteria[k] for k in members]
         if known is not None:
             kept = np.asarray(members)
             predictions, losses, *means = known
@@ -297,7 +300,8 @@ class FoldRuns:
     def _next(self, batch: Batch, steps: int) -> tuple[Any, ...]:
         """Run the given number of steps; the results are those of `_known`."""
         data, splits, L, K = batch.data, self.splits, len(batch), self.splits.n_splits
-        y, xp, n = data.response[:, 0], namespace(data.y), data.design.shape[0]
+        xp, n, y = namespace(data.y), data.design.shape[0], data.response
+        problems = data.members_of_problems(L)
         own = Splits(*map(data.design.local, splits))
         average = _averaging(own, y)
         shares = like(self._tested / self._tested.sum(), y)
@@ -312,16 +316,24 @@ class FoldRuns:
             if losses is None and self._correction is None:
                 continue
             fitted = check_finite(fitted) if self._with_losses else fitted
-            of_runs = losses_of_runs(self._criterion, y, fitted)
-            if losses is not None:
-                losses[:, t, :] = xp.sum(counts * xp.reshape(of_runs, (L, K, n)), axis=1)
-            if self._correction is not None:
-                of_splits = xp.reshape(xp.sum(everyone.counted(of_runs), axis=1), (L, K))
-                sums[0, :, t] = xp.sum(of_splits * shares, axis=1)
+            for k, members in enumerate(problems):
+                some, first, m = fitted, members[0], len(members)
+                if len(problems) > 1:  # their members are adjacent
+                    some = fitted[:, first * K : (first + m) * K]
+                of_runs = losses_of_runs(self._criteria[first], y[:, k], some)
+                places = slice(first, first + m)
+                if losses is not None:
+                    averaged = xp.sum(counts * xp.reshape(of_runs, (m, K, n)), axis=1)
+                    losses[places, t, :] = averaged
+                if self._correction is not None:
+                    of_splits = xp.reshape(xp.sum(everyone.counted(of_runs), axis=1), (m, K))
+                    sums[0, places, t] = xp.sum(of_splits * shares, axis=1)
         if self._correction is not None:
-            for k in range(L):
-                held_out = observation_losses(self._criterion, y, predictions[k, ...])
-                sums[1, k, :] = xp.sum(everyone.counted(held_out), axis=1)
+            for k, members in enumerate(problems):
+                for j in members:
+                    args = self._criteria[j], y[:, k], predictions[int(j), ...]
+                    held_out = observation_losses(*args)
+                    sums[1, int(j), :] = xp.sum(everyone.counted(held_out), axis=1)
             sums = data.design.over_rows(sums)
         return predictions, losses, *(sums[k, ...] / batch.n_samples for k in range(2))
 
@@ -463,7 +475,7 @@ def cross_validate_path(
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead
         (held_out,) = cross_validate(
             Batch.of(path),
-            criterion,
+            [criterion],
             splits,
             correction=burmans_correction if burman else None,
             with_losses=True,

@@ -362,7 +362,7 @@ def leave_groups_out(options: ResolvedOptions, groups: np.ndarray, design: Desig
         splits = Splits(~left_out, left_out.astype(float))
         if (labels := path.data.all_labels) is not None:
             check_classes(splits, labels)
-        (held_out,) = cross_validate(batch, options.criterion, splits, design, correction=None)
+        (held_out,) = cross_validate(batch, [options.criterion], splits, design, correction=None)
         predictions = _on_all_rows(path, held_out, predictions)
     return check_finite(predictions)
 
@@ -397,7 +397,9 @@ def n_folds(batch: Batch, options: RiskOptions) -> int:
     return min(count, units)
 
 
-def fold_runs(options: ResolvedOptions, batch: Batch, design: Design | None = None) -> FoldRuns:
+def fold_runs(
+    of_paths: Sequence[ResolvedOptions], batch: Batch, design: Design | None = None
+) -> FoldRuns:
     """Return runs of paths in ten folds (fewer if sufficient), or in user-defined splits.
 
     Burman's correction is included if the splits are folds of all rows.
@@ -406,15 +408,15 @@ def fold_runs(options: ResolvedOptions, batch: Batch, design: Design | None = No
         raise ValueError("method 'folds' requires at least two observations")
     if not batch.maps.structured:
         raise ValueError("method 'folds' does not support a Recursion; use method='loo'")
-    count = n_folds(batch, options)
-    splits = make_splits(batch, options.cv, options.groups, count, options.rng)
+    options = of_paths[0]
+    splits = make_splits(batch, options, n_folds(batch, options), options.rng)
     if options.rough and design is None and math.prod(batch.data.design.whole_shape) > SMALL:
         rngs = [spawned(options.rng) for _ in batch]
         design = design_in(batch, namespace(batch.data.y).float32, rngs)
     repeated = bool(splits.tests.max() > 1)
     correction = shrunk_burman if splits.complete else None
     how = design, correction, repeated, options.groups
-    return FoldRuns(batch, options.criterion, splits, *how)
+    return FoldRuns(batch, [own.criterion for own in of_paths], splits, *how)
 
 
 def by_folds(
@@ -422,7 +424,7 @@ def by_folds(
 ) -> list[Estimate]:
     """Cross-validate paths that differ only in their penalties, all together."""
     _refuse_covariance("folds", options[0])
-    runs = fold_runs(options[0], batch) if runs is None else runs
+    runs = fold_runs(options, batch) if runs is None else runs
     estimates = []
     for k, (own, held_out) in enumerate(zip(options, runs.extended(batch), strict=True)):
         train = None if runs.train is None else runs.train[k]
@@ -531,7 +533,8 @@ def folds_pay(batch: Batch, options: RiskOptions) -> bool:
 
     Folds are the only option if rows must be left out together.
     """
-    (n, p), n_paths = batch.data.design.whole_shape, len(batch)
+    n, p = batch.data.design.whole_shape
+    n_paths = len(batch) / len(batch.data.members_of_problems(len(batch)))  # of each problem
     if options.has_splits or n < 2:
         return options.has_splits
     column = timings.COLUMN_ENTRY * n * p + timings.COLUMN_STATE * (n + p)

@@ -129,7 +129,7 @@ class NestedSelection:
     def __init__(
         self,
         batch: Batch,
-        criterion: PerObservation,
+        criteria: Sequence[PerObservation],
         splits: Splits,
         runs: InnerRuns,
         selection_rule: SelectionRule,
@@ -141,37 +141,48 @@ class NestedSelection:
         #: Sums of the weights of the rows of each cell; numbers of rows if all are 1.
         self._sizes = np.bincount(cell, batch.data.sample_weight)
         self._tested = sums_of_weights(batch.data.design, splits.test)
-        self._sums = self._loss_sums(batch, criterion, cell, length, design)
+        self._sums = self._loss_sums(batch, criteria, cell, length, design)
         self._all_tests = [self._tests(k) for k in range(splits.n_splits)]
         self.choices = [self._choose(tests) for tests in self._all_tests]
 
     def _loss_sums(
         self,
         batch: Batch,
-        criterion: PerObservation,
+        criteria: Sequence[PerObservation],
         cell: np.ndarray,
         length: int,
         design: Design | None,
     ) -> np.ndarray:
         """Return the sums of losses over each cell, of shape (R, C, L, length)."""
-        train, y = self._runs.train, batch.data.response[:, 0]
+        train, xp = self._runs.train, namespace(batch.data.y)
         counts, everyone = sums_of_weights(batch.data.design, train), RowSample.over(batch.data)
         C, R = len(self._sizes), train.shape[1]
         # a user-defined criterion may not be thread-safe
-        threads = batch.threads(R) if is_own(criterion) else 1
+        threads = batch.threads(R) if all(map(is_own, criteria)) else 1
         portions = split_members(batch, at_a_time(batch, R * BLOCKS), threads)
-        own = batch.data.design.local(cell)
+        local = batch.data.design.local(cell)
 
         def sums(members: list[int]) -> np.ndarray:
-            runs = LeftOutRuns(batch.part(members), ~train, counts, design)
-            steps, indicator = [], None
+            part = batch.part(members)
+            runs = LeftOutRuns(part, ~train, counts, design)
+            steps, indicator, y = [], None, part.data.response
+            problems = part.data.members_of_problems(len(members))
             for fitted in islice(runs, length):
-                losses = losses_of_runs(criterion, y, fitted)
+                each = [
+                    losses_of_runs(
+                        criteria[members[own[0]]],
+                        y[:, k],
+                        fitted[:, own[0] * R : (own[-1] + 1) * R] if len(problems) > 1 else fitted,
+                    )
+                    for k, own in enumerate(problems)
+                ]
+                losses = each[0] if len(each) == 1 else xp.concat(each, axis=0)
                 if indicator is None:
-                    indicator = everyone.counted(like(np.arange(C)[:, None] == own, losses))
+                    cells = like(np.arange(C)[:, None] == local, losses)
+                    indicator = everyone.counted(cells)
                 steps.append(indicator @ losses.T)
             # a copy to the host synchronises with the device: copy all steps at once
-            totals = to_numpy(namespace(y).stack(steps)).astype(float, copy=False)
+            totals = to_numpy(xp.stack(steps)).astype(float, copy=False)
             return totals.reshape(length, C, len(members), R)
 
         with np.errstate(over="ignore", invalid="ignore"):  # the result is checked instead

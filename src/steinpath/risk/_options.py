@@ -43,6 +43,8 @@ class RiskOptions:
     #: Whether a rough estimate is sufficient, to identify candidates for an accurate one. It uses
     #: as few folds and probes as possible.
     rough: bool = False
+    #: The class of each row, by which random folds are stratified, if there are more than two.
+    strata: np.ndarray | None = None
 
     @classmethod
     def among(cls, arguments: Mapping[str, Any]) -> RiskOptions:
@@ -174,7 +176,8 @@ class RiskOptions:
                     "no split of cv has both training and test rows with positive weight"
                 )
             cv = cv.at(kept)
-        return self.but(groups=None if groups is None else groups[rows], cv=cv)
+        groups, strata = (None if x is None else x[rows] for x in (groups, self.strata))
+        return self.but(groups=groups, cv=cv, strata=strata)
 
     def but(self, **changes: Any) -> Self:
         """Return the same options with some changes."""
@@ -184,13 +187,18 @@ class RiskOptions:
         """Return the scoring loss, matched to the loss of a path by default."""
         return resolve_test_loss(self.test_loss, loss)
 
-    def resolved(self, batch: Batch, rngs: Sequence[np.random.Generator]) -> list[ResolvedOptions]:
-        """Return the options of each path of a batch."""
+    def resolved(
+        self,
+        batch: Batch,
+        rngs: Sequence[np.random.Generator],
+        test_losses: Sequence[TestLoss] | None = None,
+    ) -> list[ResolvedOptions]:
+        """Return the options of each path of a batch, which may have their own scoring losses."""
         options = self.for_rows(to_numpy(batch.data.all_y))
         scale = None if options.scale_by_audit else options.row_scale
-        test_loss = options.scoring_loss(batch.data.loss)
+        test_losses = [self.test_loss] * len(batch) if test_losses is None else test_losses
         results: list[ResolvedOptions] = []
-        for path, rng in zip(batch, rngs, strict=True):
+        for path, rng, test_loss in zip(batch, rngs, test_losses, strict=True):
             moments, squares = None, None
             if results and path.design is results[0].path.design:
                 moments, squares = results[0].moments, results[0].row_squares
@@ -202,7 +210,8 @@ class RiskOptions:
                     moments = second_moments(path, options.covariance)
             # class weights depend on the labels of all rows
             y = path.data.all_y if path.loss.margin else path.y
-            criterion = about_level(test_loss, y, path.level, path.data.sample_weight)
+            criterion = resolve_test_loss(test_loss, path.loss)
+            criterion = about_level(criterion, y, path.level, path.data.sample_weight)
             own: dict[str, Any] = {"path": path, "criterion": criterion, "rng": rng}
             own |= {"moments": moments, "row_squares": squares}
             results.append(ResolvedOptions(**vars(options), **own))

@@ -5,13 +5,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from numbers import Integral
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
 from steinpath._support.arrays import to_numpy
 from steinpath._support.validation import check_count, check_rng, read_array, shown
 from steinpath.engine._batch import Batch
+
+if TYPE_CHECKING:
+    from steinpath.risk._options import RiskOptions
 
 # Minimum share of the rows in the training set of each of several folds.
 _FEWEST_TRAINED = 0.4
@@ -72,36 +75,40 @@ class RandomFolds(Splits):
 
 
 def make_splits(
-    batch: Batch, cv: Any, groups: np.ndarray | None, n_folds: int, rng: np.random.Generator
+    batch: Batch, options: RiskOptions, n_folds: int, rng: np.random.Generator
 ) -> Splits:
-    """Return user-defined splits ``cv``, or random folds of rows or of whole groups."""
-    if isinstance(cv, Splits):
-        splits = cv
-    elif groups is not None:
-        splits = group_folds(groups, n_folds, rng)
+    """Return user-defined splits, or random folds of rows or of whole groups."""
+    if isinstance(options.cv, Splits):
+        splits = options.cv
+    elif options.groups is not None:
+        splits = group_folds(options.groups, n_folds, rng)
     else:
-        return random_folds(batch, n_folds, rng)
+        return random_folds(batch, n_folds, rng, options.strata)
     labels = batch.data.all_labels
     if labels is not None:
         check_classes(splits, labels)
     return splits
 
 
-def random_folds(batch: Batch, n_folds: int, rng: np.random.Generator) -> Splits:
+def random_folds(
+    batch: Batch, n_folds: int, rng: np.random.Generator, strata: np.ndarray | None = None
+) -> Splits:
     """Return random folds of equal size up to one row, stratified by class for labels.
 
-    They do not depend on the order of the rows: the same rows are in the same fold.
+    They do not depend on the order of the rows: the same rows are in the same fold. ``strata`` are
+    the classes of the rows, if there are more than the two of the batch.
     """
-    ranks, labels = _ranks(batch), batch.data.all_labels
-    if labels is not None:
-        return _stratified(ranks, int(np.sum(labels < 0)), n_folds, rng)
+    strata = batch.data.all_labels if strata is None else strata
+    ranks = _ranks(batch, strata)
+    if strata is not None:
+        return _stratified(ranks, strata, n_folds, rng)
     return Splits.of_folds((rng.permutation(batch.n_samples) % n_folds)[ranks], n_folds)
 
 
-def _stratified(ranks: np.ndarray, first: int, n_folds: int, rng: Any) -> Splits:
-    """Return random folds, stratified by whether rows are ranked below ``first``."""
+def _stratified(ranks: np.ndarray, strata: np.ndarray, n_folds: int, rng: Any) -> Splits:
+    """Return random folds, stratified by class; rows are ranked by class first."""
     order = np.random.default_rng(rng).permutation(len(ranks))
-    order = np.concatenate([order[order < first], order[order >= first]]).argsort()
+    order = order[np.argsort(np.sort(strata)[order], kind="stable")].argsort()
     return Splits.of_folds((order % n_folds)[ranks], n_folds)
 
 
@@ -115,9 +122,10 @@ def check_classes(splits: Splits, labels: np.ndarray) -> None:
         )
 
 
-def _ranks(batch: Batch) -> np.ndarray:
+def _ranks(batch: Batch, strata: np.ndarray | None) -> np.ndarray:
     """Return the rank of each row in an order that depends neither on that of rows nor columns."""
     design, y = batch.data.design.member(0), to_numpy(batch.data.all_responses)
+    y = y if strata is None else np.asarray(strata, dtype=y.dtype)
     # ties are broken along a direction that the columns determine together
     contrast = y - y.mean()
     contrast = design.array(contrast / (np.abs(contrast).max() or 1.0))
@@ -222,7 +230,7 @@ def read_splits(
         seed = int(check_rng(rng).integers(2**31))
         if stratify:
             ranks = np.argsort(np.argsort(y, kind="stable"))
-            return _stratified(ranks, int(np.sum(y < 0)), cv, seed)
+            return _stratified(ranks, y, cv, seed)
         cv = model_selection.KFold(cv, shuffle=True, random_state=seed)
     if not hasattr(cv, "split"):
         pairs = list(cv)

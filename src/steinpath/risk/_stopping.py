@@ -39,13 +39,15 @@ _NOTHING = 1e-5
 _SEEN = 0.1
 
 
-def growing_horizons(batch: Batch, options: RiskOptions | None = None) -> list[int]:
+def growing_horizons(
+    batch: Batch, options: RiskOptions | None = None, problems: int = 1
+) -> list[int]:
     """Return the iterations after which to check whether more are worthwhile; the last is a limit.
 
-    The limit is in terms of work, so that large problems terminate, too.
+    The limit is in terms of work on each problem, so that large ones terminate, too.
     """
     folds = n_folds(batch, (options or RiskOptions()).rough_folds)
-    step = len(batch) * (1 + folds) * work_of_a_step(batch)
+    step = len(batch) / problems * (1 + folds) * work_of_a_step(batch)
     most = int(min(max(timings.HALF_A_MINUTE / step, _LEAST), _MOST))
     horizons = [min(_FIRST, most)]
     while horizons[-1] < most:

@@ -6,10 +6,13 @@ All risks are estimated roughly, the best accurately.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from itertools import pairwise, product
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,8 +20,9 @@ from steinpath._support.arrays import Array, namespace, to_numpy
 from steinpath._support.cells import library_of
 from steinpath._support.printing import with_error
 from steinpath._support.progress import Lines, begin, listener, printing, tell
-from steinpath._support.threads import in_threads, one_thread_unless
+from steinpath._support.threads import in_threads, one_thread_unless, threads_allowed
 from steinpath._support.validation import (
+    check_array,
     check_choice,
     check_count,
     check_instance,
@@ -28,13 +32,14 @@ from steinpath._support.validation import (
 from steinpath.algorithms._base import ProximalAlgorithm
 from steinpath.algorithms._family import HalpernPDHG
 from steinpath.design._conversion import as_design
-from steinpath.engine._batch import Batch, DeferredBatch, run_all
+from steinpath.engine._batch import Batch, DeferredBatch, NotAlike, run_all
 from steinpath.engine._data import RunData, prepare
 from steinpath.engine._loop import Watch
 from steinpath.engine._null_model import check_lams
 from steinpath.engine._run import start
 from steinpath.problem._grid import PenaltyOf, make_penalty
 from steinpath.problem._losses import Loss
+from steinpath.problem._penalties import Penalty
 from steinpath.problem._scoring import TestLoss
 from steinpath.risk._after_choice import lowest_and_selected
 from steinpath.risk._estimate import estimate, estimate_together
@@ -57,7 +62,7 @@ from steinpath.risk._stopping import (
     may_reach,
     may_still_improve,
 )
-from steinpath.tuning._tuning import ChoiceContext, Tuning
+from steinpath.tuning._tuning import ChoiceContext, Grid, Tuning
 
 #: How a penalty is selected; see `tune`.
 RULES = ("min", "one_se")
@@ -82,6 +87,7 @@ def tune(
     groups: Any = None,
     rng: Any = None,
     *,
+    params: Mapping[str, Any] | None = None,
     sample_weight: Any = None,
     cv: Any = None,
     rule: str = "min",
@@ -145,6 +151,11 @@ def tune(
         held out, and the estimated risk is that on new groups.
     rng : None, int or numpy.random.Generator
         Random numbers for the probes and the folds, which are the same for all values of ``lam``.
+    params : mapping of str to sequences of float, optional
+        Values of other parameters to select from together with ``lam``: of the penalty, such as
+        ``{"l1_ratio": [0.1, 0.5, 0.9]}`` for `ElasticNet`, or of the loss, such as
+        ``{"delta": [0.5, 1.35, 3]}`` for `Huber`. Each combination has its own grid of ``lam``.
+        With several losses, the scoring loss is the absolute error by default.
     sample_weight : array-like of shape (n,), optional
         Nonnegative weights of the losses of the rows, as for `steinpath.run`. The estimated risk is
         the weighted mean on new rows; see `steinpath.estimate_risk` for the weights for which this
@@ -190,10 +201,17 @@ def tune(
     """
     check_instance("algorithm", algorithm, ProximalAlgorithm, "sp.ChambollePock()")
     length = check_n_iter(n_iter)
-    how = RiskOptions.among(locals()), rng, length, rule, iterate, lam_ratio
-    data = prepare(as_design(X), y, loss, fit_intercept, sample_weight)
+    how = RiskOptions.among(locals()), rng, length, rule, iterate
+    given, design, data = check_params(params or {}, loss, penalty), as_design(X), list[RunData]()
+    for k, (own, *_) in enumerate(given):
+        same = k > 0 and own is given[k - 1][0]
+        made = data[-1] if same else prepare(design, y, own, fit_intercept, sample_weight)
+        data.append(made)
+    test_loss = "absolute" if test_loss is None and data[0] is not data[-1] else test_loss
+    pairs = zip(data, given, strict=True)
+    variants = [Variant(of, own, values) for of, (_, own, values) in pairs]
     with printing(verbose, "tune"):
-        tuning = search(data, penalty, lams, algorithm, *how)
+        [tuning] = search([Problem(variants, lams, lam_ratio, test_loss)], algorithm, *how)
     return replace(tuning, library=library_of(X))
 
 
@@ -206,70 +224,142 @@ def check_n_iter(n_iter: Any) -> int | None:
     return check_count("n_iter", n_iter)
 
 
+def check_params(
+    params: Mapping[str, Any], loss: Loss, penalty: PenaltyOf
+) -> list[tuple[Loss, PenaltyOf, dict[str, float]]]:
+    """Return the loss and the penalty for each combination of values of other parameters."""
+    if not isinstance(params, Mapping):
+        raise TypeError(f"params must be a dict of parameters and their values; got {params!r:.60}")
+    kind = getattr(penalty, "func", penalty)
+    specs = {getattr(one, "parameter_spec", None): one for one in (loss, kind)}
+    known = {spec.name: (spec, one is loss) for spec, one in specs.items() if spec is not None}
+    known.pop("q", None)  # other quantiles are other models
+    grids = dict[str, list[float]]()
+    for name, values in params.items():
+        if name not in known:
+            raise ValueError(
+                f"params has {name!r}, but the parameters of the loss and the penalty are "
+                f"{', '.join(map(repr, known)) or 'none'}"
+            )
+        values = to_numpy(check_array(f"params[{name!r}]", values, ndim=1))
+        grids[name] = [known[name][0].check(value) for value in values.tolist()]
+    found = list[tuple[Any, PenaltyOf, dict[str, float]]]()
+    # those of the loss first, so that penalties for the same data are adjacent
+    names = sorted(grids, key=lambda name: not known[name][1])
+    for combination in product(*(grids[name] for name in names)):
+        values = dict(zip(names, combination, strict=True))
+        of_loss = {name: value for name, value in values.items() if known[name][1]}
+        of_penalty = {name: value for name, value in values.items() if not known[name][1]}
+        own: Any = replace(loss, **of_loss) if of_loss else loss  # type: ignore[type-var]
+        if found and found[-1][0] == own:
+            own = found[-1][0]
+        found.append((own, partial(penalty, **of_penalty) if of_penalty else penalty, values))
+    return found
+
+
+class Variant(NamedTuple):
+    """Data with a loss, and a penalty as a function of ``lam``, with these other parameters."""
+
+    data: RunData
+    penalty: PenaltyOf
+    params: Mapping[str, float] = {}
+
+
+class Problem(NamedTuple):
+    """Variants among which a search selects, and their grid of ``lam``; see `tune`."""
+
+    variants: Sequence[Variant]
+    lams: Any
+    lam_ratio: float | None = None
+    test_loss: TestLoss = None
+
+    @property
+    def data(self) -> RunData:
+        """Data of the first variant."""
+        return self.variants[0].data
+
+
 def search(
-    data: RunData,
-    penalty: PenaltyOf,
-    lams: Any,
+    problems: Sequence[Problem],
     algorithm: ProximalAlgorithm,
     options: RiskOptions,
     rng: Any,
     n_iter: int | None = None,
     rule: str = "min",
     iterate: int | None = None,
-    lam_ratio: float | None = None,
     resume: Callable[[Batch], Batch] | None = None,
     watch: Callable[[RunData, int], Watch | None] | None = None,
     limit: float = math.inf,
-) -> Tuning:
-    """Do as `tune`; ``resume`` may replace new runs by those of an earlier search.
+) -> list[Tuning]:
+    """Do as `tune` for several problems, with the same folds; their data have the same X.
 
-    Runs are not continued if the smallest risk exceeds a limit, that of another model.
+    ``resume`` may replace new runs by those of an earlier search. Runs are not continued if the
+    smallest risk exceeds a limit, that of another model.
     """
-    if data.design.is_remote:
+    design = problems[0].data.design
+    if design.is_remote:
         begin("tuning on the cluster", 0)
         resume = watch = None
-    runs = algorithm, (penalty, lams, lam_ratio), n_iter, resume, watch
-    how = options, check_rng(rng), rule, iterate, limit
-    tuning: Tuning = data.design.on_blocks(_search, data, *runs, *how)
-    return tuning
+    rng, how = check_rng(rng), (rule, iterate, limit)
+    if len(problems) > 1 and not design.is_remote and resume is None:
+        with suppress(NotAlike):
+            return _search(problems, algorithm, n_iter, None, None, options, deepcopy(rng), *how)
+    each = list[Tuning]()
+    for one in problems:
+        own = rng if one is problems[-1] else deepcopy(rng)  # the same numbers for all
+        parts = algorithm, n_iter, resume, watch, options, own, *how
+        each += one.data.design.on_blocks(_search, [one], *parts)
+    return each
 
 
 def _search(
-    data: RunData,
+    problems: Sequence[Problem],
     algorithm: ProximalAlgorithm,
-    grid: tuple[PenaltyOf, Any, float | None],
     n_iter: int | None,
     resume: Callable[[Batch], Batch] | None,
     watch: Callable[[RunData, int], Watch | None] | None,
     *how: Any,
-) -> Tuning:
-    """Do as `search`, with checked data."""
-    lams = check_lams(data, *grid)
-    batch = start_all(data, grid[0], lams, algorithm)
+) -> list[Tuning]:
+    """Do as `search`, with checked data, all together."""
+    grids, of_data = list[Grid](), dict[int, tuple[RunData, list[Penalty]]]()
+    for one in problems:
+        parts = list[np.ndarray]()
+        for data, penalty, _ in one.variants:
+            parts.append(check_lams(data, penalty, one.lams, one.lam_ratio))
+            made = [make_penalty(penalty, lam) for lam in parts[-1]]
+            of_data.setdefault(id(data), (data, []))[1].extend(made)
+        sizes = [len(part) for part in parts]
+        names = one.variants[0].params
+        params = {k: np.repeat([own.params[k] for own in one.variants], sizes) for k in names}
+        grids.append(Grid(np.concatenate(parts), params))
+    batches = [start_all(data, penalties, algorithm) for data, penalties in of_data.values()]
+    batch = Batch.joined(batches) if len(batches) > 1 else batches[0]
     batch = batch if resume is None else resume(batch)
-    watched = None if watch is None else watch(data, batch.n_iter)
-    with one_thread_unless(math.prod(data.design.shape) * len(batch)):
+    watched = None if watch is None else watch(problems[0].data, batch.n_iter)
+    own = [one.test_loss for one in problems]
+    with one_thread_unless(math.prod(problems[0].data.design.shape) * len(batch)):
         # a warm start continues the runs of all penalties
-        return Search(batch, lams, *how).run(n_iter, watched, race=resume is None)
+        return Search(batch, grids, own, *how).run(n_iter, watched, race=resume is None)
 
 
-def start_all(
-    data: RunData, penalty: PenaltyOf, lams: np.ndarray, algorithm: ProximalAlgorithm
-) -> Batch:
+def start_all(data: RunData, penalties: Sequence[Penalty], algorithm: ProximalAlgorithm) -> Batch:
     """Return runs of all penalties, at iteration 0."""
-    penalties = [make_penalty(penalty, lam) for lam in lams]
     first, *others = penalties
     for member in penalties:
         data.own(member).check_size(data.design.shape[1])
-    return start(data, first.beside(others), algorithm, len(lams))
+    return start(data, first.beside(others), algorithm, len(penalties))
 
 
 @dataclass(eq=False)
 class Search:
-    """Selection of a penalty and an iteration, on runs of increasing length; see `tune`."""
+    """Selection of penalties and iterations, on runs of increasing length; see `tune`.
+
+    The members of the batch are the grids of each problem in turn.
+    """
 
     batch: Batch
-    lams: np.ndarray
+    grids: Sequence[Grid]
+    test_losses: Sequence[TestLoss]
     options: RiskOptions
     rng: Any
     rule: str = "min"
@@ -284,12 +374,18 @@ class Search:
         # the same probes, folds and audited rows for all: their Monte Carlo errors are then similar
         self._seed = int(check_rng(self.rng).integers(2**63))
         self._all = self.batch  # of all penalties; `batch` is of those that are still extended
+        sizes = [len(grid.lams) for grid in self.grids]
+        ends = np.cumsum([0, *sizes]).tolist()
+        self._of = [range(*pair) for pair in pairwise(ends)]  # members of each problem
+        self._problem = np.repeat(np.arange(len(sizes)), sizes)
         self._members = list(range(len(self.batch)))
         # of the rough estimates, extended later; members in portions that are run at a time
         self._runs: dict[tuple[int, ...], FoldRuns] = {}
 
-    def run(self, n_iter: int | None, watch: Watch | None = None, race: bool = True) -> Tuning:
-        """Run ``n_iter`` iterations, or until the risk no longer decreases, and select.
+    def run(
+        self, n_iter: int | None, watch: Watch | None = None, race: bool = True
+    ) -> list[Tuning]:
+        """Run ``n_iter`` iterations, or until the risks no longer decrease, and select.
 
         In a ``race``, penalties that fall behind are not extended.
         """
@@ -299,34 +395,56 @@ class Search:
             if n_iter is None and self.iterate >= 0:
                 n_iter = max(self.iterate, 1)
         if n_iter is None:
-            horizons, stop = growing_horizons(self.batch, self.options), "limit"
+            horizons, stop = growing_horizons(self.batch, self.options, len(self.grids)), "limit"
         else:
             horizons, stop = [n_iter], "n_iter"
         known, risks = self.batch.n_iter, dict[int, Risk]()  # from a warm start; of all penalties
+        stops = [stop] * len(self.grids)
+        active = list(range(len(self.grids)))
         for horizon in [length for length in horizons if length >= known] or [known]:
             before = self.batch
             self._extend(horizon, watch)
             rough, interrupted = self._rough_estimates()
             if len(rough) < len(self._members) and risks:
                 # earlier estimates of all are better than these of some
-                self.batch, stop = before, "interrupted"
+                self.batch, interrupted = before, True
+            else:
+                risks |= rough
+                interrupted |= self.batch.n_iter < horizon
+                self._tell("best estimated risk so far", [risks[k] for k in sorted(risks)])
+            kept = list[int]()
+            for p in active.copy():
+                own = [k for k in self._members if k in self._of[p] and k in rough]
+                newest = [rough[k] for k in own]
+                last = None if self.iterate is None else self.batch.n_iter  # to be selected
+                if interrupted:
+                    stops[p] = "interrupted"
+                elif n_iter is None and not (
+                    may_reach(newest, self.limit) and may_still_improve(newest, last, early=True)
+                ):
+                    stops[p] = "risk"
+                elif race and self.iterate is None and horizon < horizons[-1]:
+                    own = [own[place] for place in contenders(newest)]
+                if stops[p] in ("risk", "interrupted"):
+                    active.remove(p)
+                else:
+                    kept += own
+            if not active:
                 break
-            risks |= rough
-            self._tell("best estimated risk so far", [risks[k] for k in sorted(risks)])
-            if interrupted or self.batch.n_iter < horizon:
-                stop = "interrupted"
-                break
-            newest = list(rough.values())
-            last = None if self.iterate is None else self.batch.n_iter  # which will be selected
-            if n_iter is None and not (
-                may_reach(newest, self.limit) and may_still_improve(newest, last, early=True)
-            ):
-                stop = "risk"
-                break
-            if race and self.iterate is None and horizon < horizons[-1]:
-                self._keep(contenders(newest))
+            if horizon < horizons[-1]:
+                self._keep([self._members.index(k) for k in kept])
         self._runs = {}
-        return self._settle(risks, stop, automatic=n_iter is None and len(self.lams) > 1)
+        automatic = n_iter is None and len(self._of[0]) > 1
+
+        def settle(p: int) -> Tuning:
+            found = {k: risk for k, risk in risks.items() if k in self._of[p]}
+            return self._settle(p, found, stops[p], automatic)
+
+        batch = self._all
+        ours = all(map(is_own, (batch.data.loss, batch.penalty, batch.algorithm)))
+        quiet = listener.get() is None and batch.on_processor
+        threads = threads_allowed() if ours and quiet else 1
+        return in_threads(settle, range(len(self.grids)), threads)
 
     def _keep(self, places: list[int]) -> None:
         """Extend some of the penalties only from now on."""
@@ -372,7 +490,7 @@ class Search:
     def _runs_of(self, members: list[int]) -> Batch:
         """Return the runs of the penalties that have an estimate."""
         batch = self.batch if len(self.batch) == len(self._all) else self._all
-        if len(members) == len(batch):
+        if len(members) == len(self._all):
             return batch
         return (batch.unmoved() if isinstance(batch, DeferredBatch) else batch).part(members)
 
@@ -394,8 +512,7 @@ class Search:
             rough=options.method != "folds",
         )
         done, risks, threads = begin("estimating their risks", len(batch)), dict[int, Risk](), 1
-        criterion = options.scoring_loss(batch.data.loss)
-        if by_folds and (options.test_loss is None or is_own(criterion)):
+        if by_folds and all(own is None or is_own(own) for own in self.test_losses):
             threads = batch.threads(n_folds(batch, options))
         if isinstance(batch, DeferredBatch):
             self._runs = {}
@@ -415,30 +532,34 @@ class Search:
         """Estimate the risks of some penalties."""
         batch, runs, places = self.batch, None, [self._members.index(k) for k in members]
         part, rngs = batch.part(places), [np.random.default_rng(self._seed) for _ in members]
+        own = [self.test_losses[self._problem[k]] for k in members]
         if options.method == "folds":
-            runs = self._runs.get(members) or fold_runs(options.resolved(part, rngs)[0], part)
+            runs = self._runs.get(members)
+            runs = runs or fold_runs(options.resolved(part, rngs, own), part)
             if not isinstance(batch, DeferredBatch):
                 self._runs[members] = runs
-        risks = estimate_together(part, options, rngs, runs)
+        risks = estimate_together(part, options, rngs, runs, own)
         if isinstance(batch, DeferredBatch):  # so that nothing keeps the states in memory
             pairs = zip(places, risks, strict=True)
             risks = [risk.with_path(batch.keep(place, risk.path)) for place, risk in pairs]
         return risks
 
-    def _settle(self, found: dict[int, Risk], stop: str, automatic: bool) -> Tuning:
-        """Estimate accurately the risks of the penalties that would be selected, and select.
+    def _settle(self, p: int, found: dict[int, Risk], stop: str, automatic: bool) -> Tuning:
+        """Estimate accurately the risks of penalties that would be selected, and select.
 
         If the number of iterations was ``automatic``, only as far as the choice of one needs.
         """
         members = sorted(found)  # fewer than all if they were interrupted
         risks = [found[k] for k in members]
-        method, audit = self.options.method, self.options.audit
-        iterate, last, paths = self.iterate, self.batch.n_iter, [risk.path for risk in risks]
+        of_problem = self.options.but(test_loss=self.test_losses[p])
+        method, audit, iterate = of_problem.method, of_problem.audit, self.iterate
+        paths = [risk.path for risk in risks]
+        last = max(path.n_iter for path in paths)
         if iterate is not None:
             if stop == "interrupted":  # before that iteration was reached
                 iterate = min(iterate, last)
             iterate = check_count("iterate", iterate, low=-last - 1, high=last) % (last + 1)
-        options = self.options.but(near=iterate)
+        options = of_problem.but(near=iterate)
         careful = bool(audit) and self._automatic
 
         def closely(k: int, rough: bool) -> Risk:
@@ -461,14 +582,14 @@ class Search:
 
         # an audit and more probes expose an estimate that is too small by chance
         efforts = [True, False] if audit or risks[0].method == "folds" else [False]
-        lams = self.lams[members]
+        grid = self.grids[p].some([k - self._of[p][0] for k in members])
         final = method == "folds" and not audit  # or leave-one-out: nothing is more accurate
         left = [[] if final or risk.method == "loo" else efforts[:] for risk in risks]
         done, enough = begin("auditing the best", 0), False
         while True:
             iterates = [risk.best_iter if iterate is None else iterate for risk in risks]
             known = [k for k in range(len(risks)) if len(left[k]) < len(efforts)]
-            lowest, chosen = lowest_and_selected(risks, iterates, self.rule, lams, known)
+            lowest, chosen = lowest_and_selected(risks, iterates, self.rule, grid.strength, known)
             unsettled = [k for k in (lowest, chosen) if left[k]]
             if enough or not unsettled:
                 settled = np.array([len(those) < len(efforts) for those in left])
@@ -476,9 +597,10 @@ class Search:
                 if not enough:
                     _raise_others(risks, iterates, settled, lowest)
                 self._tell("selected, estimated risk", risks, best)
-                context = ChoiceContext(self._runs_of(members), self.options, self._seed, iterate)
+                context = ChoiceContext(self._runs_of(members), of_problem, self._seed, iterate)
                 path = paths[chosen]
-                return Tuning(lams, tuple(risks), settled, self.rule, best, stop, path, context)
+                how = settled, self.rule, best, stop, path, context
+                return Tuning(grid.lams, tuple(risks), *how, params=grid.params)
             k = unsettled[0]
             rough = left[k].pop(0)
             # the Monte Carlo error may be within the default tolerance already

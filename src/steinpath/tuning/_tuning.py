@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -45,6 +45,32 @@ class ChoiceContext(NamedTuple):
     nested: bool = True
 
 
+class Grid(NamedTuple):
+    """Values of ``lam``, and of other parameters by name, of all penalties."""
+
+    lams: np.ndarray
+    params: Mapping[str, np.ndarray] = {}
+
+    def some(self, which: Any) -> Grid:
+        """Return those of some penalties."""
+        return Grid(self.lams[which], {name: of[which] for name, of in self.params.items()})
+
+    def alike(self, k: int) -> np.ndarray:
+        """Return the penalties with the same other parameters as one of them."""
+        same = np.ones(len(self.lams), dtype=bool)
+        for values in self.params.values():
+            same &= values == values[k]
+        return np.flatnonzero(same)
+
+    @property
+    def strength(self) -> np.ndarray:
+        """``lam``, relative to the largest with the same other parameters if there are several."""
+        if not self.params:
+            return self.lams
+        largest = [self.lams[self.alike(k)].max() for k in range(len(self.lams))]
+        return np.asarray(self.lams / np.where(np.array(largest) > 0, largest, 1.0))
+
+
 @dataclass(frozen=True, eq=False)
 class Tuning(Tabular):
     """Estimated risk of every iterate for every ``lam``. Returned by `tune`.
@@ -52,7 +78,9 @@ class Tuning(Tabular):
     Attributes
     ----------
     lams : ndarray of shape (L,)
-        The regularisation strengths.
+        The regularisation strengths; with other parameters, those of all combinations.
+    params : dict of str to ndarray of shape (L,)
+        Values of other parameters by name, if there are any.
     risk : Array of shape (L, n_iter + 1)
         Estimated risk of each iterate of each path; NaN where it was not estimated, because the
         path was clearly worse than others or the iterate is far beyond the best one.
@@ -62,6 +90,8 @@ class Tuning(Tabular):
         Index of the selected ``lam``, and the selected iteration.
     best_lam, best_iter : float, int
         The selected ``lam`` and iteration.
+    best_params : dict
+        The selected ``lam`` and other parameters by name.
     path : Path
         The path of the selected ``lam``.
     coef, intercept : Array of shape (p,), float
@@ -105,6 +135,37 @@ class Tuning(Tabular):
     context: ChoiceContext = field(repr=False)
     #: Library of the data frame that X came as, if it did.
     library: str | None = field(default=None, repr=False)
+    params: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def grid(self) -> Grid:
+        """Values of all parameters."""
+        return Grid(self.lams, self.params)
+
+    @property
+    def best_params(self) -> dict[str, float]:
+        """The selected ``lam`` and other parameters by name."""
+        own = {name: float(values[self.best[0]]) for name, values in self.params.items()}
+        return {"lam": self.best_lam, **own}
+
+    def at_best_params(self) -> Tuning:
+        """Return the part with the selected values of parameters other than ``lam``.
+
+        Returns
+        -------
+        Tuning
+            The same search with one ``lam`` per row, for plots.
+        """
+        if not self.params:
+            return self
+        which = self.grid.alike(self.best[0])
+        best = int(np.flatnonzero(which == self.best[0])[0]), self.best[1]
+        context = self.context._replace(batch=self.context.batch.unmoved().part(which.tolist()))
+        risks, settled = tuple(self.risks[k] for k in which), self.settled[which]
+        changes = {"lams": self.lams[which], "risks": risks, "settled": settled, "best": best}
+        part = replace(self, **changes, context=context, params={})
+        part.__dict__["chosen"] = self.chosen  # the whole choice counts
+        return part
 
     @cached_property
     def risk(self) -> Array:
@@ -293,7 +354,8 @@ class Tuning(Tabular):
         penalties beyond promise an improvement, by linear extrapolation to zero at the small end.
         """
         k, t = self.best
-        order = np.argsort(self.lams, kind="stable")
+        alike = self.grid.alike(k)
+        order = alike[np.argsort(self.lams[alike], kind="stable")]
         place = int(np.flatnonzero(order == k)[0])
         if len(order) < 2 or place not in (0, len(order) - 1):
             return None
@@ -327,6 +389,7 @@ class Tuning(Tabular):
         places = np.arange(len(at)), np.array(at)
         return {
             "lam": self.lams,
+            **self.params,
             "iteration": places[1],
             **{name: to_numpy(values)[places].astype(float) for name, values in curves.items()},
             "settled": np.asarray(self.settled),
@@ -345,7 +408,7 @@ class Tuning(Tabular):
         value = with_error(self.best_risk, self.best_risk_stderr)
         selected = (
             ("No. Penalties", str(len(self.lams))),
-            ("Selected lam", number(self.best_lam)),
+            *((f"Selected {name}", number(value)) for name, value in self.best_params.items()),
         )
         facts = self._selected._facts_at(self.best_iter, value, selected)
         method = self.chosen.method
@@ -363,6 +426,8 @@ class Tuning(Tabular):
         return f"{with_error(self.naive_risk, self.naive_risk_stderr)}, not adjusted for selection"
 
     def _repr_html_(self) -> str:
+        if self.params:
+            return self.at_best_params()._repr_html_()
         k, t = self.best
         facts = [
             ("Model", f"{self.path.loss!r}, {type(self.path.penalty).__name__}"),
@@ -406,7 +471,7 @@ def _adjust_for_selection(tuning: Tuning) -> ChosenRisk:
             context.batch,
             tuning.risks,
             tuning.best,
-            SelectionRule(tuning.lams, tuning.rule, context.iterate),
+            SelectionRule(tuning.grid.strength, tuning.rule, context.iterate),
             context.options,
             context.seed,
             nested=context.nested and tuning.stop != "interrupted",

@@ -152,6 +152,11 @@ def _only(ctx: click.Context, option: click.Parameter, values: Sequence[str]) ->
     return values[0] if values else None
 
 
+def _one_or_several(ctx: click.Context, option: click.Parameter, values: Sequence[float]) -> Any:
+    """Return None, a value, or a list of several."""
+    return list(values) if len(values) > 1 else values[0] if values else None
+
+
 @functools.cache  # click compares options by identity
 def _model_options(
     several: bool,
@@ -169,11 +174,18 @@ def _model_options(
         click.Option(["--loss"], type=Name(losses), help=about[0], **own),
         click.Option(["--penalty"], type=Name(penalties), help=about[1], **own, **usual),
     ]
+    kinds_of = [*LOSSES.values(), *PENALTIES.values()]
+    # other quantiles are other models
+    several_values = {name for kind in kinds_of for name in kind.of_members} - {"q"}
     shapes = []
     for spec in specs:
         low, high = (None if math.isinf(limit) else limit for limit in (spec.low, spec.high))
         kind = Finite(low, high, min_open=spec.open_low, max_open=spec.open_high)
-        shapes.append(click.Option([f"--{spec.option}", spec.name], type=kind, help=spec.help))
+        how: dict[str, Any] = {"type": kind, "help": spec.help}
+        if spec.name in several_values:
+            how |= {"multiple": True, "callback": _one_or_several}
+            how["help"] += " Repeatable: the best value is selected."
+        shapes.append(click.Option([f"--{spec.option}", spec.name], **how))
     default = "Scoring loss; see above for the default."
     return kinds, [*shapes, click.Option(["--test-loss"], type=Name(test_losses), help=default)]
 

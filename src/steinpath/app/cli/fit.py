@@ -274,9 +274,11 @@ def _test_loss(name: str | None, loss: str, y: np.ndarray, options: dict[str, An
     if name is None:
         return None
     spec, own = CRITERIA[name].parameter_spec, LOSSES[loss].parameter_spec
-    if spec is None or options[spec.name] is None or (own and own.name == spec.name):
-        return name  # the training loss may have that parameter, too
-    return CRITERIA[name](spec.in_units(options[spec.name], robust_spread(y)))
+    value = None if spec is None else options[spec.name]
+    # the training loss may have that parameter, too
+    if spec is None or value is None or (own and own.name == spec.name) or isinstance(value, list):
+        return name
+    return CRITERIA[name](spec.in_units(value, robust_spread(y)))
 
 
 def _score(task: str, pairs: Sequence[tuple[str, str]], options: dict[str, Any]) -> str | None:

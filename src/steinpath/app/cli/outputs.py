@@ -54,7 +54,7 @@ def as_json(result: Result, files: dict[str, str]) -> dict[str, Any]:
         field.name: getattr(part, field.name)
         for part in (main.loss_, main.penalty_)
         for field in fields(part)
-        if field.name not in ("lam", "weights", "class_weight")
+        if field.name not in ("lam", "weights", "class_weight", "positive")
     }
     found = {
         "target": result.target,
@@ -62,6 +62,7 @@ def as_json(result: Result, files: dict[str, str]) -> dict[str, Any]:
         "penalty": main.penalty_.name,
         "parameters": shapes,
         "alpha": main.alpha_,
+        **fitted.other_params,
         "iterate": main.best_iter_,
         "iterations": main.n_iter_,
         "test_loss": main.test_loss_,
@@ -165,13 +166,15 @@ def _risk_rows(fitted: Fitted) -> Iterator[dict[str, Any]]:
     """Yield the risk of every iterate for every alpha, and for every class if there are several."""
     for label, model in zip(fitted.labels or [""], fitted.models, strict=True):
         of_class = {"class": label} if fitted.several else {}
-        for alpha, risk in zip(to_numpy(model.alphas_), model.tuning_.risks, strict=True):
+        alphas, tuning = to_numpy(model.alphas_), model.tuning_
+        for k, (alpha, risk) in enumerate(zip(alphas, tuning.risks, strict=True)):
+            own = {name: float(values[k]) for name, values in tuning.params.items()}
             nonzeros = np.count_nonzero(to_numpy(risk.path.coef), axis=1)
             columns = risk.values, risk.stderr, risk.train, nonzeros
             rows = zip(*(to_numpy(column).tolist() for column in columns), strict=True)
             for t, row in enumerate(rows):
                 numbers = dict(zip(("risk", "stderr", "train", "nonzeros"), row, strict=True))
-                yield {**of_class, "alpha": float(alpha), "iterate": t, **numbers}
+                yield {**of_class, "alpha": float(alpha), **own, "iterate": t, **numbers}
 
 
 @contextmanager

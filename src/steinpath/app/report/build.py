@@ -183,6 +183,8 @@ def facts(fitted: Fitted) -> tuple[tuple[str, str], ...]:
         found.append(("selected iteration", f"{main.best_iter_} of {main.n_iter_}"))
         if fitted.penalised:
             found.append(("selected alpha", number(main.alpha_, 3)))
+        for name, value in fitted.other_params.items():
+            found.append((f"selected {name}", number(value, 3)))
     what = "features used" if fitted.several else "nonzero coefficients"
     return (*found, (what, f"{fitted.nonzeros} of {p}"), ("rows", f"{n:,}"))
 
@@ -244,7 +246,7 @@ def build_charts(fitted: Fitted) -> SimpleNamespace:
     return SimpleNamespace(
         test_loss=fitted.scored_by,
         penalty=fitted.main.penalty_.label,
-        alphas=to_numpy(fitted.main.alphas_)[order].tolist(),
+        alphas=fitted.alphas[order].tolist(),
         iterates=shown,
         # for each alpha and iteration; None where it was not estimated
         complete=bool(np.isfinite(to_numpy(tuning.risk)).all()),
