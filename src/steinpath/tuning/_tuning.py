@@ -160,11 +160,10 @@ class Tuning(Tabular):
             return self
         which = self.grid.alike(self.best[0])
         best = int(np.flatnonzero(which == self.best[0])[0]), self.best[1]
-        context = self.context._replace(batch=self.context.batch.unmoved().part(which.tolist()))
         risks, settled = tuple(self.risks[k] for k in which), self.settled[which]
         changes = {"lams": self.lams[which], "risks": risks, "settled": settled, "best": best}
-        part = replace(self, **changes, context=context, params={})
-        part.__dict__["chosen"] = self.chosen  # the whole choice counts
+        part = replace(self, **changes, params={})
+        part.__dict__["chosen"] = self.chosen  # of all values, with their places in the batch
         return part
 
     @cached_property
