@@ -120,6 +120,8 @@ def test_no_field_takes_what_is_never_right(whole, refused):
     found = json.loads(whole)
     for path in places(found):
         for value in NEVER if not is_free(path) else [10**400, -(10**3999)]:
+            if path[-1:] == ("positive",) and isinstance(value, bool):
+                continue
             changed = with_other(found, path, value)
             refused(json.dumps(changed).encode("utf-8", "surrogatepass"))
 

@@ -500,7 +500,6 @@ def intervals_to_json(found: list[PredictionIntervals]) -> list[dict[str, Any] |
             "folds": [
                 _sparse(coef, one.intercept[k])
                 | {"residuals": one.residuals[one.fold == k].tolist()}
-                | ({} if one.weights is None else {"weights": one.weights[one.fold == k].tolist()})
                 for k, coef in enumerate(one.coef)
             ],
         }
@@ -515,7 +514,7 @@ def _thinned(found: list[PredictionIntervals]) -> list[PredictionIntervals]:
     order = np.argsort(np.maximum(-found[0].residuals, found[-1].residuals), kind="stable")
     ranks = replace(found[0], residuals=np.argsort(order), symmetric=True)
     rows = np.sort(order[ranks.thinned(_MOST_RESIDUALS).residuals.astype(int)])
-    return [one.of_rows(rows) for one in found]
+    return [replace(one, fold=one.fold[rows], residuals=one.residuals[rows]) for one in found]
 
 
 def _sparse(coef: np.ndarray, intercept: float) -> dict[str, Any]:
@@ -532,19 +531,10 @@ def intervals_from_json(found: Any, features: int, fits: int) -> PredictionInter
     # zero coefficients take no space in a file, but they do in memory
     few = 0 < len(folds) * features * fits <= _MOST_COEFFICIENTS
     require(few, "folds", len(folds), "are none, or too many")
-    weighted = any(isinstance(fold, dict) and "weights" in fold for fold in folds)
-    keys = (*_LINEAR, "residuals", *["weights"] * weighted)
-    folds = [entries("folds", fold, keys) for fold in folds]
+    folds = [entries("folds", fold, (*_LINEAR, "residuals")) for fold in folds]
     models = [_dense(fold, features) for fold in folds]
     residuals = [checked((float, None), "residuals", fold["residuals"]) for fold in folds]
     require(any(residuals), "residuals", residuals)
-    weights = None
-    if weighted:
-        sizes = [(float, len(errors)) for errors in residuals]
-        pairs = zip(folds, sizes, strict=True)
-        each = [checked(size, "weights", fold["weights"]) for fold, size in pairs]
-        weights = np.concatenate([np.array(own, float) for own in each])
-        require(bool(np.all(weights >= 0) and np.any(weights)), "weights", each)
     return PredictionIntervals(
         coef=np.array([coef for coef, _ in models]),
         intercept=np.array([intercept for _, intercept in models]),
@@ -552,7 +542,6 @@ def intervals_from_json(found: Any, features: int, fits: int) -> PredictionInter
         residuals=np.concatenate([np.array(errors, float) for errors in residuals]),
         symmetric=scores == "absolute",
         model=None if centre is None else _dense(entries("model", centre, _LINEAR), features),
-        weights=weights,
     )
 
 

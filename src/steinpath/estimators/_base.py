@@ -68,11 +68,13 @@ from steinpath.problem._grid import (
     PenaltyOf,
     check_lam_values,
     in_units,
-    loss_variants,
+    is_sequence,
     make_penalty,
-    penalty_variants,
+    named_loss,
+    named_penalty,
     robust_spread,
     scaled_test_loss,
+    values_of,
 )
 from steinpath.problem._losses import LAD, LOSSES, Loss
 from steinpath.problem._penalties import PENALTIES, NoPenalty
@@ -83,10 +85,10 @@ from steinpath.tuning._tune import (
     DEFAULT_ALGORITHM,
     RULES,
     Problem,
-    Variant,
     check_n_iter,
     search,
     start_all,
+    variants_of,
 )
 from steinpath.tuning._tuning import Tuning
 
@@ -231,25 +233,26 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return new
 
     @abstractmethod
-    def _losses(self, spread: float = 1.0) -> list[tuple[dict[str, float], Loss]]:
-        """Return the loss for each value of its parameter, of which ``spread`` may be the unit.
-
-        The values are given by name if there are several.
-        """
+    def _loss(self, spread: float = 1.0) -> Loss:
+        """Return the loss; ``spread`` is the unit of its width parameter."""
 
     @abstractmethod
-    def _penalties(
-        self, loss: Loss | None = None, spread: float = 1.0
-    ) -> list[tuple[dict[str, float], PenaltyOf]]:
-        """Return the penalty as a function of ``lam`` for each value of its parameter, likewise."""
-
-    def _loss(self) -> Loss:
-        """Return the first loss."""
-        return self._losses()[0][1]
-
     def _penalty(self, loss: Loss | None = None, spread: float = 1.0) -> PenaltyOf:
-        """Return the first penalty."""
-        return self._penalties(loss, spread)[0][1]
+        """Return the penalty as a function of ``lam``, for this loss and spread of y."""
+
+    @abstractmethod
+    def _given_params(self) -> list[tuple[Any, dict[str, Any]]]:
+        """Return the classes of the loss and the penalty, if known, and their parameters."""
+
+    def _params(self, spread: float) -> dict[str, list[float]]:
+        """Return values of parameters to select from, widths in units of ``spread``."""
+        found = {}
+        for kind, given in self._given_params():
+            spec = kind.parameter_spec
+            if spec is not None and is_sequence(given.get(spec.name)):
+                values = values_of(kind, given[spec.name])
+                found[spec.name] = [spec.in_units(value, spread) for value in values]
+        return found
 
     def _constraint(self) -> dict[str, Any]:
         """Return the parameters of the penalty that constrain the coefficients."""
@@ -416,13 +419,14 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             self._key = rows.fingerprint({k: value for k, value in own if k not in _AFTER_RUNS})
         self.n_samples_, self.scale_ = int(rows.y.shape[0]), rows.scale
         self.y_scale_ = robust_spread(rows.y, rows.weights)
-        variants = list[Variant]()
-        for of_loss, loss in self._losses(self.y_scale_):
-            self.loss_ = loss
-            own = prepare(design, rows.y, loss, self.fit_intercept, rows.weights)
-            for of_penalty, penalty in self._penalties(loss, self.y_scale_):
-                variants.append(Variant(own, penalty, of_loss | of_penalty))
-        self.loss_, problem, data = variants[0].data.loss, None, variants[0].data
+        self.loss_, problem, scale = self._loss(self.y_scale_), None, self.y_scale_
+
+        def prepared(loss: Loss) -> RunData:
+            return prepare(design, rows.y, loss, self.fit_intercept, rows.weights)
+
+        parts = self._params(scale), self.loss_, self._penalty(self.loss_, scale)
+        variants = variants_of(*parts, prepared)
+        data = variants[0].data
         if options is not None:
             alphas = self._alphas(design)
             lams = alphas if isinstance(alphas, int) else alphas * math.sqrt(design.shape[0])
@@ -447,11 +451,12 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             given = self._alphas(design)
             if not isinstance(given, int) and not tuning.params:  # as the user wrote them
                 self.alphas_ = given[np.isin(given * math.sqrt(design.shape[0]), tuning.lams)]
-            for name, value in tuning.best_params.items():
-                if name != "lam":
-                    setattr(self, f"{name}_", value)
-            if tuning.params:
-                self.params_ = dict(tuning.params)
+            for name, values in tuning.params.items():
+                spec = self.loss_.parameter_spec
+                of_loss = spec is not None and name == spec.name
+                unit = spec.in_units(1.0, self.y_scale_) if spec and of_loss else 1.0
+                self.params_ = {**vars(self).get("params_", {}), name: values / unit}
+                setattr(self, f"{name}_", float(values[tuning.best[0]] / unit))
             self.loss_ = tuning.path.loss
             batch = tuning.context.batch
             if self.warm_start and not isinstance(batch, DeferredBatch):
@@ -509,10 +514,10 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return self._scaled_test_loss(self.y_scale_)
 
     def _scaled_test_loss(self, spread: float) -> TestLoss:
-        losses = self._losses(spread)
-        if len(losses) == 1:
-            return scaled_test_loss(self.test_loss, losses[0][1], spread)
-        # the same for all
+        loss, spec = self._loss(spread), type(self._loss()).parameter_spec
+        if spec is None or spec.name not in self._params(spread):
+            return scaled_test_loss(self.test_loss, loss, spread)
+        # the same for several losses
         return scaled_test_loss(self.test_loss or LAD.test_loss, LAD(), spread)
 
     def _run_alone(self, fit: _Fit) -> tuple[Path, int]:
@@ -742,7 +747,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(self.test_loss, str):
             check_choice("test_loss", self.test_loss, CRITERIA)
         check_instance("algorithm", self._algorithm(), ProximalAlgorithm, "sp.ChambollePock()")
-        self._losses()
+        self._loss()
         self._options()
         self._needs_risk()
 
@@ -944,7 +949,12 @@ class GeneralEstimator(PathEstimator):
     #: Whether losses are margin losses.
     margin: ClassVar[bool] = False
 
-    def _losses(self, spread: float = 1.0) -> list[tuple[dict[str, float], Loss]]:
+    def _given_params(self) -> list[tuple[Any, dict[str, Any]]]:
+        given: Any = [(LOSSES, self.loss, self.loss_params)]
+        given.append((PENALTIES, self.penalty, self.penalty_params))
+        return [(known[name], own or {}) for known, name, own in given if isinstance(name, str)]
+
+    def _loss(self, spread: float = 1.0) -> Loss:
         if not isinstance(self.loss, str):
             example = "sp.Logistic()" if self.margin else "sp.LAD()"
             check_instance("loss", self.loss, Loss, example)
@@ -955,24 +965,22 @@ class GeneralEstimator(PathEstimator):
                 )
             if self.loss_params:
                 raise ValueError(f"loss_params requires a name for loss, got {self.loss!r}")
-            return [({}, self.loss)]
+            return self.loss
         names = [name for name, kind in LOSSES.items() if kind.margin == self.margin]
         check_choice("loss", self.loss, names)
-        return loss_variants(LOSSES[self.loss], self.loss_params or {}, spread)
+        return named_loss(LOSSES[self.loss], self.loss_params or {}, spread)
 
-    def _penalties(
-        self, loss: Loss | None = None, spread: float = 1.0
-    ) -> list[tuple[dict[str, float], PenaltyOf]]:
+    def _penalty(self, loss: Loss | None = None, spread: float = 1.0) -> PenaltyOf:
         if isinstance(self.penalty, str):
             check_choice("penalty", self.penalty, PENALTIES)
             kind, own = PENALTIES[self.penalty], self.penalty_params or {}
-            return penalty_variants(kind, own, loss, spread, **self._constraint())
+            return named_penalty(kind, own, loss, spread, **self._constraint())
         if self.penalty_params or self._constraint():
             name = "penalty_params" if self.penalty_params else "positive=True"
             raise ValueError(f"{name} requires a name for penalty, got {self.penalty!r:.60}")
         if self.penalty in PENALTIES.values():
-            return penalty_variants(self.penalty, {}, loss, spread)
-        return [({}, in_units(self.penalty, loss, spread))]
+            return named_penalty(self.penalty, {}, loss, spread)
+        return in_units(self.penalty, loss, spread)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -987,14 +995,15 @@ class NamedEstimator(PathEstimator):
         # an own constructor, since errors of arguments name the class that has it
         dataclass(eq=False, repr=False, kw_only=True)(cls)
 
-    def _losses(self, spread: float = 1.0) -> list[tuple[dict[str, float], Loss]]:
-        return loss_variants(self.loss_class, self._own(self.loss_class), spread)
+    def _given_params(self) -> list[tuple[Any, dict[str, Any]]]:
+        return [(kind, self._own(kind)) for kind in (self.loss_class, self.penalty_class)]
 
-    def _penalties(
-        self, loss: Loss | None = None, spread: float = 1.0
-    ) -> list[tuple[dict[str, float], PenaltyOf]]:
+    def _loss(self, spread: float = 1.0) -> Loss:
+        return named_loss(self.loss_class, self._own(self.loss_class), spread)
+
+    def _penalty(self, loss: Loss | None = None, spread: float = 1.0) -> PenaltyOf:
         own = self._own(self.penalty_class)
-        return penalty_variants(self.penalty_class, own, loss, spread, **self._constraint())
+        return named_penalty(self.penalty_class, own, loss, spread, **self._constraint())
 
     def _own(self, kind: Any) -> dict[str, Any]:
         spec = kind.parameter_spec

@@ -222,8 +222,8 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
             raise ValueError(f"test_loss={self.test_loss!r} is a loss for regression")
         super()._check_parameters()
 
-    def _losses(self, spread: float = 1.0) -> list[tuple[dict[str, float], Loss]]:
-        [(params, loss)] = self._unweighted(spread)
+    def _loss(self, spread: float = 1.0) -> Loss:
+        loss: Any = super()._loss(spread)  # type: ignore[safe-super]
         if loss.class_weight is not None:
             raise ValueError(
                 f"loss={loss!r} has class weights; pass class_weight to {type(self).__name__} "
@@ -231,10 +231,8 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
             )
         # during a fit, weights are those of the labels -1 and 1
         weight = self.class_weight
-        return [(params, loss if weight is None else replace(loss, class_weight=weight))]
-
-    def _unweighted(self, spread: float = 1.0) -> list[tuple[dict[str, float], Any]]:
-        return super()._losses(spread)  # type: ignore[safe-super]
+        weighted: Loss = loss if weight is None else replace(loss, class_weight=weight)
+        return weighted
 
     def _model(self, coef: Array, intercept: Any) -> dict[str, Any]:
         # the intercept has the precision of X, since labels have none
@@ -285,7 +283,7 @@ class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
 
     def _check_logistic(self) -> bool:
         """Refuse losses whose decision values are not log-odds."""
-        if isinstance(self._unweighted()[0][1], Logistic):
+        if isinstance(super()._loss(), Logistic):  # type: ignore[safe-super]
             return True
         raise AttributeError(
             f"{type(self).__name__} predicts probabilities only with the logistic loss; use "

@@ -79,7 +79,7 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
         if self.transform_target_ is None:
             return super()._scoring_loss(rows)
         spread = robust_spread(self._untransformed(rows.y), rows.weights)
-        own = resolve_test_loss(self._scaled_test_loss(spread), self._losses(spread)[0][1])
+        own = resolve_test_loss(self._scaled_test_loss(spread), self._loss(spread))
         if isinstance(own, Criterion):
             return OfLogarithms(own.parameter, own)
         return lambda y, prediction: own(self._untransformed(y), self._untransformed(prediction))

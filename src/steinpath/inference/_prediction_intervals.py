@@ -52,9 +52,6 @@ class PredictionIntervals:
     symmetric : bool, default=True
         Whether to use absolute residuals at ``1 - level``. Otherwise signed residuals are used at
         ``(1 - level) / 2`` on each side, for models of a quantile.
-    weights : ndarray of shape (n,), optional
-        Sample weights: coverage is then that of new rows drawn with probabilities proportional to
-        them.
     model : tuple of an ndarray of shape (p,) and a float, optional
         Coefficients and intercept of one model at which all intervals are centred, for time series,
         whose early models have few rows.
@@ -93,7 +90,6 @@ class PredictionIntervals:
     residuals: np.ndarray
     symmetric: bool = True
     model: tuple[np.ndarray, float] | None = None
-    weights: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         for name in ("coef", "intercept", "residuals"):
@@ -114,11 +110,6 @@ class PredictionIntervals:
             raise ValueError(f"fold must hold integers from 0 to {len(coef) - 1}")
         if not np.isfinite(residuals).all():
             raise ValueError("residuals must be finite")
-        if self.weights is not None:
-            weights = np.asarray(self.weights, float)
-            if weights.shape != fold.shape or not np.all(weights >= 0) or not weights.any():
-                raise ValueError("weights must have one nonnegative entry for each row")
-            object.__setattr__(self, "weights", weights)
         models: list[Any] = [coef, self.intercept]
         if self.model is not None:
             own = np.asarray(self.model[0], float), float(self.model[1])
@@ -165,7 +156,7 @@ class PredictionIntervals:
         alpha = _tail(level, len(r), share=1.0 if self.symmetric else 0.5)
         centres, fold = self._centred(X)
         down, up = (np.abs(r), np.abs(r)) if self.symmetric else (-r, r)
-        return cross_conformal(centres, centres, down, up, fold, alpha, self.weights)
+        return cross_conformal(centres, centres, down, up, fold, alpha)
 
     def _centred(self, X: Any) -> tuple[Array, np.ndarray]:
         """Return predictions at which intervals are centred, and the column of each row."""
@@ -199,26 +190,15 @@ class PredictionIntervals:
         if step == 1:
             return self
         keys, kept = -np.abs(self.residuals) if self.symmetric else self.residuals, []
-        weights = None if self.weights is None else self.weights.copy()
         for k in range(len(self.coef)):
             rows = np.flatnonzero(self.fold == k)
             order = rows[np.argsort(keys[rows], kind="stable")]
             half = len(rows) // 2
             ends = [order] if self.symmetric else [order[:half], order[::-1][:half]]
-            for end in ends:
-                # an incomplete last portion would be overweighted
-                portions = end[: len(end) // step * step].reshape(-1, step)
-                kept.append(portions[:, 0])
-                if weights is not None:
-                    weights[kept[-1]] = weights[portions].sum(axis=1)
-        return self.of_rows(np.sort(np.concatenate(kept)), weights)
-
-    def of_rows(self, rows: np.ndarray, weights: np.ndarray | None = None) -> PredictionIntervals:
-        """Return intervals from some of the residuals, with these weights or their own."""
-        weights = self.weights if weights is None else weights
-        weights = None if weights is None else weights[rows]
-        fold, residuals = self.fold[rows], self.residuals[rows]
-        return replace(self, fold=fold, residuals=residuals, weights=weights)
+            # an incomplete last portion would be overweighted
+            kept += [end[::step][: len(end) // step] for end in ends]
+        rows = np.sort(np.concatenate(kept))
+        return replace(self, fold=self.fold[rows], residuals=self.residuals[rows])
 
 
 def conformalised_quantiles(
@@ -241,8 +221,7 @@ def conformalised_quantiles(
     pairs, fold = np.unique(np.stack([low_fold, high_fold]), axis=1, return_inverse=True)
     scores = np.maximum(-lower.residuals, upper.residuals)
     low, high = _columns(low, pairs[0]), _columns(high, pairs[1])
-    fold = fold.reshape(-1)
-    return cross_conformal(low, high, scores, scores, fold, alpha, lower.weights)
+    return cross_conformal(low, high, scores, scores, fold.reshape(-1), alpha)
 
 
 # ----- Bounds from arrays of predictions -----
@@ -255,21 +234,16 @@ def cross_conformal(
     upper_scores: np.ndarray,
     fold: np.ndarray,
     alpha: float,
-    weights: np.ndarray | None = None,
 ) -> Array:
     r"""Return intervals (m, 2) from predictions ``lower`` and ``upper``, (m, K), of K models.
 
     The lower bound is the :math:`\lfloor \alpha (n + 1) \rfloor`-th smallest of
     ``lower[:, fold[i]] - lower_scores[i]`` over the n rows i, and the upper bound the
     :math:`\lfloor \alpha (n + 1) \rfloor`-th largest of ``upper[:, fold[i]] + upper_scores[i]``.
-    With absolute residuals as scores this is CV+. With ``weights``, these are the values beyond
-    which at most a share of :math:`\alpha (1 + 1 / n)` of the weight is. Every interval is extended
-    to contain the median of the midpoints of these pairs: the bounds could cross for low levels or
-    close quantiles.
+    With absolute residuals as scores this is CV+. Every interval is extended to contain the median
+    of the midpoints of these pairs: the bounds could cross for low levels or close quantiles.
     """
     n, rank = len(fold), _rank(alpha, len(fold))
-    if weights is not None:
-        return _weighted(lower, upper, lower_scores, upper_scores, fold, alpha, weights)
     low = _Shifted(-lower_scores, fold)
     high = _Shifted(upper_scores, fold)
     middle = _Shifted((upper_scores - lower_scores) / 2, fold)
@@ -289,39 +263,6 @@ def cross_conformal(
         bounds[rows, 0] = xp.minimum(bounds[rows, 0], median)
         bounds[rows, 1] = xp.maximum(bounds[rows, 1], median)
     return bounds
-
-
-def _weighted(
-    lower: Array,
-    upper: Array,
-    lower_scores: np.ndarray,
-    upper_scores: np.ndarray,
-    fold: np.ndarray,
-    alpha: float,
-    weights: np.ndarray,
-) -> Array:
-    """Do as `cross_conformal`, with weights."""
-    n = len(fold)
-    ends = [(to_numpy(lower), -lower_scores), (-to_numpy(upper), -upper_scores)]
-    shares, bounds = weights / weights.sum(), np.zeros((len(ends[0][0]), 2))
-    step = max(1, _MOST_ENTRIES // n)
-    for start in range(0, len(bounds), step):
-        rows = slice(start, start + step)
-        low, minus_high = (centres[rows][:, fold] + shifts for centres, shifts in ends)
-        for side, values in enumerate((low, minus_high)):
-            bounds[rows, side] = _weighted_quantile(values, shares, alpha * (1 + 1 / n))
-        median = _weighted_quantile((low - minus_high) / 2, shares, 0.5)
-        bounds[rows] = np.minimum(bounds[rows], np.stack([median, -median], axis=1))
-    bounds[:, 1] *= -1
-    return like(bounds, lower)
-
-
-def _weighted_quantile(values: np.ndarray, shares: np.ndarray, level: float) -> np.ndarray:
-    """Return the largest value of each row with at most this share at or below it, or the first."""
-    order = np.argsort(values, axis=1)
-    reached = np.cumsum(shares[order], axis=1) <= level + 1e-9
-    place = np.maximum(reached.sum(axis=1) - 1, 0)[:, None]
-    return np.take_along_axis(values, np.take_along_axis(order, place, axis=1), axis=1)[:, 0]
 
 
 class _Shifted:

@@ -13,7 +13,6 @@ from steinpath._support.arrays import Array, to_numpy
 from steinpath._support.validation import check_array, check_choice, check_number
 from steinpath.problem._losses import LAD, Loss, Quantile
 from steinpath.problem._penalties import PENALTIES, NoPenalty, Penalty
-from steinpath.problem._registry import ParameterSpec
 from steinpath.problem._scoring import CRITERIA, TestLoss
 
 #: Function from ``lam`` to a penalty.
@@ -55,66 +54,61 @@ def make_penalty(penalty: PenaltyOf, lam: float) -> Penalty:
     return made
 
 
-def loss_variants(
-    kind: Any, parameters: Mapping[str, Any], spread: float
-) -> list[tuple[dict[str, float], Loss]]:
+def named_loss(kind: Any, parameters: Mapping[str, Any], spread: float) -> Loss:
     """Return a loss with these parameters or its defaults; widths are in units of ``spread``.
 
-    If its parameter is a sequence, there is one for each of the values, which are given by name.
+    If its parameter has several values, it is the first of them.
     """
-    spec = kind.parameter_spec
+    spec, own = kind.parameter_spec, {}
     _check("loss_params", parameters, kind, {spec.name} if spec else set())
-    if spec is None:
-        return [({}, kind())]
-    values, several = _values(spec, parameters.get(spec.name, spec.default))
-    if several and (kind is Quantile or spec.name not in kind.of_members):
-        use = f"use sp.QuantileLasso(q={tuple(values)})" if kind is Quantile else "use one"
-        raise ValueError(f"several values of {spec.name} cannot be selected from; {use}")
-    return [
-        ({spec.name: value} if several else {}, kind(**{spec.name: spec.in_units(value, spread)}))
-        for value in values
-    ]
+    if spec is not None:
+        value = values_of(kind, parameters.get(spec.name, spec.default))[0]
+        own[spec.name] = spec.in_units(value, spread)
+    loss: Loss = kind(**own)
+    return loss
 
 
-def _values(spec: ParameterSpec, given: Any) -> tuple[list[float], bool]:
-    """Return the values of a parameter, and whether they are a sequence."""
-    if not hasattr(given, "__iter__") or isinstance(given, str) or getattr(given, "ndim", 1) == 0:
-        return [spec.check(given)], False
-    values = to_numpy(check_array(spec.name, given, ndim=1)).tolist()
-    return [spec.check(value) for value in values], True
-
-
-def penalty_variants(
+def named_penalty(
     kind: Any,
     parameters: Mapping[str, Any],
     loss: Loss | None = None,
     spread: float = 1.0,
     **constraint: Any,
-) -> list[tuple[dict[str, float], PenaltyOf]]:
+) -> PenaltyOf:
     """Return a penalty with these parameters as a function of ``lam``; see `in_units`.
 
-    There are several as in `loss_variants`.
+    If its parameter has several values, it is the first of them.
     """
     known = {field.name for field in fields(kind)} - {"lam", "unit"}
     _check("penalty_params", parameters, kind, known)
-    parameters = {**parameters, **constraint}
     for name in constraint.keys() - known:
         raise ValueError(f"{name} is not available for penalty={kind.name!r}")
     if kind is NoPenalty:
-        return [({}, lambda lam: NoPenalty())]
+        return lambda lam: NoPenalty()
     if "groups" in known and "groups" not in parameters:
         raise ValueError(f"penalty={kind.name!r} needs penalty_params={{'groups': labels}}")
+    spec, own = kind.parameter_spec, {**parameters, **constraint}
+    if spec is not None and spec.name in own:
+        own[spec.name] = values_of(kind, own[spec.name])[0]
+    return in_units(partial(kind, **own), loss, spread)
+
+
+def is_sequence(value: Any) -> bool:
+    """Whether a parameter has several values."""
+    several = hasattr(value, "__iter__") and not isinstance(value, str | bytes)
+    return several and getattr(value, "ndim", 1) > 0
+
+
+def values_of(kind: Any, given: Any) -> list[float]:
+    """Return the values of the parameter of a loss or a penalty, a number or several."""
     spec = kind.parameter_spec
-    if spec is None or spec.name not in parameters:
-        return [({}, in_units(partial(kind, **parameters), loss, spread))]
-    values, several = _values(spec, parameters[spec.name])
-    return [
-        (
-            {spec.name: value} if several else {},
-            in_units(partial(kind, **{**parameters, spec.name: value}), loss, spread),
-        )
-        for value in values
-    ]
+    if not is_sequence(given):
+        return [spec.check(given)]
+    values = to_numpy(check_array(spec.name, given, ndim=1)).tolist()
+    if kind is Quantile or spec.name not in kind.of_members:
+        use = f"use sp.QuantileLasso(q={tuple(values)})" if kind is Quantile else "use one"
+        raise ValueError(f"several values of {spec.name} cannot be selected from; {use}")
+    return [spec.check(value) for value in values]
 
 
 def in_units(penalty: Any, loss: Loss | None, spread: float) -> PenaltyOf:

@@ -22,7 +22,6 @@ from steinpath._support.printing import with_error
 from steinpath._support.progress import Lines, begin, listener, printing, tell
 from steinpath._support.threads import in_threads, one_thread_unless, threads_allowed
 from steinpath._support.validation import (
-    check_array,
     check_choice,
     check_count,
     check_instance,
@@ -37,7 +36,7 @@ from steinpath.engine._data import RunData, prepare
 from steinpath.engine._loop import Watch
 from steinpath.engine._null_model import check_lams
 from steinpath.engine._run import start
-from steinpath.problem._grid import PenaltyOf, make_penalty
+from steinpath.problem._grid import PenaltyOf, make_penalty, values_of
 from steinpath.problem._losses import Loss
 from steinpath.problem._penalties import Penalty
 from steinpath.problem._scoring import TestLoss
@@ -202,14 +201,14 @@ def tune(
     check_instance("algorithm", algorithm, ProximalAlgorithm, "sp.ChambollePock()")
     length = check_n_iter(n_iter)
     how = RiskOptions.among(locals()), rng, length, rule, iterate
-    given, design, data = check_params(params or {}, loss, penalty), as_design(X), list[RunData]()
-    for k, (own, *_) in enumerate(given):
-        same = k > 0 and own is given[k - 1][0]
-        made = data[-1] if same else prepare(design, y, own, fit_intercept, sample_weight)
-        data.append(made)
-    test_loss = "absolute" if test_loss is None and data[0] is not data[-1] else test_loss
-    pairs = zip(data, given, strict=True)
-    variants = [Variant(of, own, values) for of, (_, own, values) in pairs]
+    design = as_design(X)
+
+    def prepared(own: Loss) -> RunData:
+        return prepare(design, y, own, fit_intercept, sample_weight)
+
+    variants = variants_of({} if params is None else params, loss, penalty, prepared)
+    several = variants[0].data is not variants[-1].data
+    test_loss = "absolute" if test_loss is None and several else test_loss
     with printing(verbose, "tune"):
         [tuning] = search([Problem(variants, lams, lam_ratio, test_loss)], algorithm, *how)
     return replace(tuning, library=library_of(X))
@@ -224,37 +223,41 @@ def check_n_iter(n_iter: Any) -> int | None:
     return check_count("n_iter", n_iter)
 
 
-def check_params(
-    params: Mapping[str, Any], loss: Loss, penalty: PenaltyOf
-) -> list[tuple[Loss, PenaltyOf, dict[str, float]]]:
-    """Return the loss and the penalty for each combination of values of other parameters."""
+def variants_of(
+    params: Mapping[str, Any],
+    loss: Loss,
+    penalty: PenaltyOf,
+    prepared: Callable[[Loss], RunData],
+) -> list[Variant]:
+    """Return a variant for each combination of values of parameters of the loss or the penalty."""
     if not isinstance(params, Mapping):
         raise TypeError(f"params must be a dict of parameters and their values; got {params!r:.60}")
-    kind = getattr(penalty, "func", penalty)
-    specs = {getattr(one, "parameter_spec", None): one for one in (loss, kind)}
-    known = {spec.name: (spec, one is loss) for spec, one in specs.items() if spec is not None}
+    kinds: tuple[Any, Any] = type(loss), getattr(penalty, "func", penalty)
+    known = {kind.parameter_spec.name: kind for kind in kinds if has_parameter(kind)}
     known.pop("q", None)  # other quantiles are other models
-    grids = dict[str, list[float]]()
-    for name, values in params.items():
+    for name in params:
         if name not in known:
             raise ValueError(
                 f"params has {name!r}, but the parameters of the loss and the penalty are "
                 f"{', '.join(map(repr, known)) or 'none'}"
             )
-        values = to_numpy(check_array(f"params[{name!r}]", values, ndim=1))
-        grids[name] = [known[name][0].check(value) for value in values.tolist()]
-    found = list[tuple[Any, PenaltyOf, dict[str, float]]]()
+    names = [name for name in known if name in params]
+    grids = {name: values_of(known[name], params[name]) for name in names}
+    of_loss = [name for name in names if known[name] is kinds[0]]
+    variants = list[Variant]()
     # those of the loss first, so that penalties for the same data are adjacent
-    names = sorted(grids, key=lambda name: not known[name][1])
-    for combination in product(*(grids[name] for name in names)):
-        values = dict(zip(names, combination, strict=True))
-        of_loss = {name: value for name, value in values.items() if known[name][1]}
-        of_penalty = {name: value for name, value in values.items() if not known[name][1]}
-        own: Any = replace(loss, **of_loss) if of_loss else loss  # type: ignore[type-var]
-        if found and found[-1][0] == own:
-            own = found[-1][0]
-        found.append((own, partial(penalty, **of_penalty) if of_penalty else penalty, values))
-    return found
+    for loss_values in product(*(grids[name] for name in of_loss)):
+        given = dict(zip(of_loss, loss_values, strict=True))
+        data = prepared(replace(loss, **given) if given else loss)  # type: ignore[type-var]
+        for values in product(*(grids[name] for name in names if name not in of_loss)):
+            own = dict(zip((name for name in names if name not in of_loss), values, strict=True))
+            variants.append(Variant(data, partial(penalty, **own) if own else penalty, given | own))
+    return variants
+
+
+def has_parameter(kind: Any) -> bool:
+    """Whether a class of losses or penalties has a parameter besides ``lam``."""
+    return getattr(kind, "parameter_spec", None) is not None
 
 
 class Variant(NamedTuple):

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+# Residuals of weighted rows are repeated so many times on average, up to this number of them.
+_REPEATED, _ENOUGH = 20, 20_000
+
+
 class ChoiceContext(NamedTuple):
     """What the risk of the selected model is estimated from; `iterate` only if it was given.
 
@@ -271,9 +275,12 @@ class Tuning(Tabular):
             models = self.path.design.on_blocks(_models_without, self, members, others, at)
             fold, residuals = np.arange(len(y)), y - np.diagonal(models.predictions)
         symmetric = not isinstance(self.path.loss, Quantile)
-        weights = None if chosen.weights is None else chosen.weights[rows]
-        parts = models.coef, models.intercept, fold, residuals, symmetric
-        return PredictionIntervals(*parts, model=centre, weights=weights)
+        if chosen.weights is not None:  # rows as often as they count
+            often = _in_proportion(chosen.weights[rows])
+            fold, residuals = fold[often], residuals[often]
+        return PredictionIntervals(
+            models.coef, models.intercept, fold, residuals, symmetric, model=centre
+        )
 
     def predict(self, X: Any) -> Array:
         """Predict the responses of new rows with the selected model.
@@ -461,6 +468,13 @@ class Tuning(Tabular):
         xp, length = namespace(*arrays), self.path.n_iter + 1
         missing = xp.full_like(arrays[0][:1], math.nan)
         return xp.stack([xp.concat([row, *[missing] * (length - row.shape[0])]) for row in arrays])
+
+
+def _in_proportion(weights: np.ndarray) -> np.ndarray:
+    """Return rows, repeated nearly in proportion to their weights."""
+    count = max(len(weights), min(_REPEATED * len(weights), _ENOUGH))
+    reached = np.cumsum(weights) / weights.sum()
+    return np.searchsorted(reached, (np.arange(count) + 0.5) / count)
 
 
 def _adjust_for_selection(tuning: Tuning) -> ChosenRisk:
