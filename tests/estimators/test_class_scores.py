@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from sklearn.datasets import load_digits, load_iris
-from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, roc_auc_score
 from statsmodels.stats.proportion import proportion_confint
 
 import steinpath as sp
@@ -114,3 +114,38 @@ def test_no_error_among_few_rows_is_no_proof_of_none():
     assert_allclose(high, proportion_confint(0, 100, method="wilson")[1])
     assert model.error_rate_stderr_ > 0.005
     assert min(score.stderr for score in model.scores_.values()) > 0
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_weighted_scores_are_those_of_scikit_learn(classes):
+    rng = np.random.default_rng(0)
+    actual = np.arange(300) % classes
+    values = rng.standard_normal((300, classes if classes > 2 else 1)).round(1)
+    values[np.arange(300), actual % values.shape[1]] += 1.0 if classes > 2 else 2.0 * actual - 1
+    weights = rng.choice([0.4, 2.2], 300)
+    found = Decisions(values, actual, weights)
+
+    def mean(name):
+        return np.average(found.losses(name), weights=weights)
+
+    how = {"sample_weight": weights}
+    wrong = 1 - accuracy_score(actual, found.predicted, **how)
+    assert mean("zero_one") == pytest.approx(wrong)
+    balanced = 1 - balanced_accuracy_score(actual, found.predicted, **how)
+    assert mean("balanced_error") == pytest.approx(balanced)
+    areas = [
+        roc_auc_score(actual == k, values[:, k if classes > 2 else 0], **how)
+        for k in (range(classes) if classes > 2 else [1])
+    ]
+    assert 1 - mean("auc") == pytest.approx(np.mean(areas))
+    shares = np.bincount(actual, weights) / weights.sum()
+    assert found.constant("zero_one") == pytest.approx(1 - shares.max())
+    # rows of weight zero do not count
+    kept = weights > 1
+    some, none = Decisions(values[kept], actual[kept]), Decisions(values, actual, kept * 1.0)
+    for name in ("zero_one", "balanced_error", "auc", "log"):
+        expected = some.losses(name).mean()
+        tol = 0.02 if name == "log" and classes > 2 else 1e-9  # fitted without random tenths
+        assert np.average(none.losses(name), weights=kept) == pytest.approx(expected, abs=tol)
+    if classes > 2:
+        np.testing.assert_allclose(none.coupling(), some.coupling(), atol=1e-4)

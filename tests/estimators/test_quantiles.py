@@ -251,6 +251,24 @@ def test_warnings_say_of_which_level_they_are(data):
     assert len(set(few.warnings_)) == len(few.warnings_)
 
 
+def test_crossing_quantiles_are_counted(data):
+    X, y = data
+    many = np.linspace(0.1, 0.9, 17)
+    model = sp.QuantileLasso(q=many, **FAST).fit(X, y)
+    new = 3 * np.random.default_rng(1).standard_normal((200, 5))
+    raw = new @ model.coef_.T + model.intercept_
+    crossed = np.any(np.diff(raw, axis=1) < 0, axis=1).mean()
+    assert 0 < crossed < 1
+    assert model.crossing(new) == crossed
+    assert np.all(np.diff(model.predict(new), axis=1) >= 0)
+    held_out = np.stack([one.left_out_prediction_ for one in model.estimators_], axis=1)
+    assert model.crossing_ == np.any(np.diff(held_out, axis=1) < 0, axis=1).mean()
+    assert f"{model.crossing_:.1%} of rows" in str(model.summary())
+    single = sp.QuantileLasso(q=0.3, **FAST).fit(X, y)
+    assert single.crossing(new) == 0
+    assert not hasattr(single, "crossing_")
+
+
 # ----- Refusals -----
 
 

@@ -236,6 +236,44 @@ def test_an_audit_finds_weights_that_change_the_law_of_x():
     assert audited.audit.repaired[-1]
 
 
+# ----- Intervals -----
+
+
+def test_prediction_intervals_are_those_of_copies():
+    X, y = problem(n=200)
+    counts = np.random.default_rng(2).integers(1, 4, 200)
+    every, fold = np.repeat(np.arange(200), counts), np.arange(200) % 5
+    how = {"n_iter": 20, "method": "folds", "audit": 0, "fit_intercept": True}
+    for loss in (sp.LAD(), sp.Quantile(0.3)):
+        args = loss, sp.Lasso, [0.3]
+        found = sp.tune(X, y, *args, sample_weight=counts, cv=splits(fold), **how)
+        wanted = sp.tune(
+            *(X[every], y[every], loss, sp.Lasso, [0.3 * np.sqrt(counts.mean())]),
+            cv=splits(fold[every]),
+            groups=every,
+            **how,
+        )
+        both = (one.predict_interval(X[:20], level=0.8) for one in (found, wanted))
+        np.testing.assert_allclose(*both, atol=0.1)
+
+
+def test_intervals_for_coefficients_have_the_size_of_their_errors():
+    ratios, widths = [], []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X, weights = rng.standard_normal((300, 60)), rng.choice([0.4, 2.2], 300)
+        coef = np.repeat([1.0, 0.0], [5, 55])
+        y = X @ coef + rng.standard_normal(300) / weights
+        how = {"n_iter": 40, "fit_intercept": bool(seed % 2)}
+        path = sp.run(X, y, sp.Huber(1.0), sp.Lasso(0.3), sample_weight=weights, **how)
+        found = sp.coefficient_intervals(path, rng=0)
+        ratios.append((found.estimate - coef) / found.stderr)
+        plain = sp.run(X, y, sp.Huber(1.0), sp.Lasso(0.3), **how)
+        widths.append(found.stderr.mean() / sp.coefficient_intervals(plain, rng=0).stderr.mean())
+    assert np.std(ratios) == pytest.approx(1, abs=0.15)
+    assert np.mean(widths) < 0.8
+
+
 # ----- Bad weights -----
 
 

@@ -308,44 +308,34 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         # a fit replaces an earlier one as a whole, or not at all if an error is raised
         parts = self._parts(y, sample_weight)
         with printing(self.verbose, type(self).__name__):
-            if parts is None:
-                new = type(self)(**self.get_params(deep=False))
-                new._continue(self)
-                fit = new._begin((X, y, sample_weight, groups), self)
-                new._end(fit, None if fit.problem is None else fit.search([fit])[0])
-                progress, new_ones = fit.progress, [new]
-            else:
-                progress, new_ones = self._fit_parts(X, parts, sample_weight, groups)
+            every = parts or [Part("", y, {})]
+            fitted, progress = self._fit_parts(X, every, sample_weight, groups)
         if not self.keeps_search:
-            for new in new_ones:
-                new.__dict__.pop("_tuning", None)
+            for one in fitted:
+                one.__dict__.pop("_tuning", None)
         if parts is None:
-            self._keep(_fitted(new))
+            self._keep(_fitted(fitted[0]))
         else:
-            self._keep(self._together(new_ones, parts, X, y, sample_weight, groups))
+            self._keep(self._together(fitted, parts, X, y, sample_weight, groups))
         progress.end()
         return self
 
-    def _continue(self, earlier: PathEstimator | None) -> None:
-        """Take over the runs of an earlier fit, if a warm start continues them."""
-        if self.warm_start and earlier is not None and "_warm" in vars(earlier):
-            self._warm: Any = vars(earlier)["_warm"]
-
     def _fit_parts(
         self, X: Any, parts: Sequence[Part], sample_weight: Any, groups: Any
-    ) -> tuple[Progress, list[PathEstimator]]:
-        """Fit an estimator for each of several parts, in one batch and with the same folds."""
-        seed, cv = self.random_state, self.cv
-        if not isinstance(seed, Integral):
-            seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
-        common = self.get_params(deep=False) | {"random_state": seed}
-        common["cv"] = list(cv) if isinstance(cv, Iterator) else cv
-        before = getattr(self, "estimators_", [])
-        before = before if len(before) == len(parts) else [None] * len(parts)
+    ) -> tuple[list[PathEstimator], Progress]:
+        """Fit an estimator for each part, in one batch and with the same folds."""
+        common, before = self.get_params(deep=False), getattr(self, "estimators_", [self])
+        if len(parts) > 1:
+            seed, cv = self.random_state, self.cv
+            if not isinstance(seed, Integral):
+                seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
+            common |= {"random_state": seed, "cv": list(cv) if isinstance(cv, Iterator) else cv}
         fitted = [type(self)(**common | part.parameters) for part in parts]
+        if self.warm_start and len(before) == len(parts):
+            for one, earlier in zip(fitted, before, strict=True):
+                one.__dict__ |= {k: v for k, v in vars(earlier).items() if k == "_warm"}
         fits, messages = list[_Fit](), list[Captured]()
-        for one, part, earlier in zip(fitted, parts, before, strict=True):
-            one._continue(earlier)
+        for one, part in zip(fitted, parts, strict=True):
             with capturing_warnings() as captured:
                 given = X, part.y, sample_weight, groups
                 first = fits[0] if fits else None
@@ -354,13 +344,13 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         tunings: Sequence[Tuning | None] = [None] * len(fits)
         if fits[0].problem is not None:
             tunings = fits[0].search(fits)
-        for one, fit, tuning, earlier in zip(fitted, fits, tunings, messages, strict=True):
+        for one, fit, tuning, said in zip(fitted, fits, tunings, messages, strict=True):
             with capturing_warnings() as captured:
                 one._end(fit, tuning)
-            earlier += captured
+            said += captured
         for (text, category), prefix in _each_once(parts, messages):
             warn(prefixed(prefix, text), category)
-        return fits[0].progress, fitted
+        return fitted, fits[0].progress
 
     def _together(
         self, fitted: list[PathEstimator], parts: Sequence[Part], *data: Any

@@ -162,7 +162,7 @@ class Decisions:
 
         values = self.values[rows]
         own, counts = (np.arange(len(values)), self.actual[rows]), self._counts[rows]
-        shares, strength = counts / counts.sum(), _PRIOR / (2 * len(values))
+        shares, strength = counts / counts.sum(), _PRIOR / (2 * counts.sum())
         # the derivatives of a + b log sigma(z) with respect to a and b
         parts = np.stack([values, -np.logaddexp(0, -values)])
 
