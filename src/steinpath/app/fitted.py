@@ -229,11 +229,6 @@ class Fitted:
         return "1 - " * (score == "auc") + SCORES[score]
 
     @property
-    def other_params(self) -> dict[str, float]:
-        """Selected parameters of `main` other than alpha."""
-        return {name: x for name, x in self.main.best_params_.items() if name != "alpha"}
-
-    @property
     def meaning_of_error(self) -> str:
         """Meaning of ±."""
         meaning = "± is one standard error"

@@ -214,6 +214,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     warm_start: bool = False
     verbose: bool | int = False
     random_state: Any = None
+    positive: bool = False
 
     #: Whether fits keep `tuning_`, which takes much memory, because it is used right after.
     keeps_search = False
@@ -253,10 +254,6 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                 values = values_of(kind, given[spec.name])
                 found[spec.name] = [spec.in_units(value, spread) for value in values]
         return found
-
-    def _constraint(self) -> dict[str, Any]:
-        """Return the parameters of the penalty that constrain the coefficients."""
-        return {}
 
     @abstractmethod
     def _score(self, y: Any, predictions: np.ndarray, sample_weight: Any) -> float:
@@ -723,7 +720,7 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         """Check parameters that no other code checks."""
         self._count(1)
         n_iter = check_n_iter(self.n_iter)
-        for name in ("fit_intercept", "standardize", "warm_start"):
+        for name in ("fit_intercept", "standardize", "warm_start", "positive"):
             check_flag(name, getattr(self, name))
         check_number("tol", self.tol, low=0)
         if self.alpha_ratio is not None:
@@ -964,8 +961,8 @@ class GeneralEstimator(PathEstimator):
         if isinstance(self.penalty, str):
             check_choice("penalty", self.penalty, PENALTIES)
             kind, own = PENALTIES[self.penalty], self.penalty_params or {}
-            return named_penalty(kind, own, loss, spread, **self._constraint())
-        if self.penalty_params or self._constraint():
+            return named_penalty(kind, own, loss, spread, self.positive)
+        if self.penalty_params or self.positive:
             name = "penalty_params" if self.penalty_params else "positive=True"
             raise ValueError(f"{name} requires a name for penalty, got {self.penalty!r:.60}")
         if self.penalty in PENALTIES.values():
@@ -993,7 +990,7 @@ class NamedEstimator(PathEstimator):
 
     def _penalty(self, loss: Loss | None = None, spread: float = 1.0) -> PenaltyOf:
         own = self._own(self.penalty_class)
-        return named_penalty(self.penalty_class, own, loss, spread, **self._constraint())
+        return named_penalty(self.penalty_class, own, loss, spread, self.positive)
 
     def _own(self, kind: Any) -> dict[str, Any]:
         spec = kind.parameter_spec

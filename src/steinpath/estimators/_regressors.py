@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from steinpath._support.arrays import Array, cast, clip, is_foreign, like, namespace, to_numpy
-from steinpath._support.validation import check_array, check_choice, check_flag, shown, warn
+from steinpath._support.validation import check_array, check_choice, shown, warn
 from steinpath.design._conversion import readable
 from steinpath.engine._data import RunData
 from steinpath.engine._path import Path
@@ -41,7 +41,6 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
     """Base class of regressors: predictions, their intervals and their score."""
 
     transform_target: str | None = None
-    positive: bool = False
 
     score = PathEstimator.score  # the mixin's does not read arrays of other libraries
 
@@ -49,10 +48,6 @@ class Regressor(RegressorMixin, PathEstimator):  # type: ignore[misc]
         super()._check_parameters()
         if self.transform_target is not None:
             check_choice("transform_target", self.transform_target, ("log", "auto"))
-
-    def _constraint(self) -> dict[str, Any]:
-        check_flag("positive", self.positive)
-        return {"positive": True} if self.positive else {}
 
     def _validated(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
         X, y, sample_weight = super()._validated(X, y, sample_weight)
@@ -413,13 +408,13 @@ class PathRegressor(Regressor, GeneralEstimator):
         Whether to print progress: one line per stage, and with 2 or more every tenth of a stage.
     random_state : None, int or RandomState, default=None
         Random numbers for the risk estimate. Results are reproducible for a fixed integer.
+    positive : bool, default=False
+        Whether to exclude negative coefficients, for separable penalties such as the lasso.
     transform_target : {"log", "auto"}, default=None
         "log" fits a model of log(y), for positive y. Predictions, their intervals and all errors
         are on the original scale, also that by which ``alpha`` and iteration are selected;
         `coef_` and parameters of the loss are on the logarithmic one. "auto" tries it for positive
         and skewed y, and selects by the estimated risk, which is adjusted for that selection.
-    positive : bool, default=False
-        Whether to exclude negative coefficients, for separable penalties such as the lasso.
 
     Attributes
     ----------

@@ -73,7 +73,7 @@ def named_penalty(
     parameters: Mapping[str, Any],
     loss: Loss | None = None,
     spread: float = 1.0,
-    **constraint: Any,
+    positive: bool = False,
 ) -> PenaltyOf:
     """Return a penalty with these parameters as a function of ``lam``; see `in_units`.
 
@@ -81,13 +81,13 @@ def named_penalty(
     """
     known = {field.name for field in fields(kind)} - {"lam", "unit"}
     _check("penalty_params", parameters, kind, known)
-    for name in constraint.keys() - known:
-        raise ValueError(f"{name} is not available for penalty={kind.name!r}")
+    if positive and "positive" not in known:
+        raise ValueError(f"positive is not available for penalty={kind.name!r}")
     if kind is NoPenalty:
         return lambda lam: NoPenalty()
     if "groups" in known and "groups" not in parameters:
         raise ValueError(f"penalty={kind.name!r} needs penalty_params={{'groups': labels}}")
-    spec, own = kind.parameter_spec, {**parameters, **constraint}
+    spec, own = kind.parameter_spec, dict(parameters) | ({"positive": True} if positive else {})
     if spec is not None and spec.name in own:
         own[spec.name] = values_of(kind, own[spec.name])[0]
     return in_units(partial(kind, **own), loss, spread)

@@ -233,31 +233,27 @@ def variants_of(
     if not isinstance(params, Mapping):
         raise TypeError(f"params must be a dict of parameters and their values; got {params!r:.60}")
     kinds: tuple[Any, Any] = type(loss), getattr(penalty, "func", penalty)
-    known = {kind.parameter_spec.name: kind for kind in kinds if has_parameter(kind)}
-    known.pop("q", None)  # other quantiles are other models
+    specs = {kind: getattr(kind, "parameter_spec", None) for kind in kinds}
+    # other quantiles are other models
+    known = {spec.name: kind for kind, spec in specs.items() if spec and spec.name != "q"}
     for name in params:
         if name not in known:
             raise ValueError(
                 f"params has {name!r}, but the parameters of the loss and the penalty are "
                 f"{', '.join(map(repr, known)) or 'none'}"
             )
-    names = [name for name in known if name in params]
-    grids = {name: values_of(known[name], params[name]) for name in names}
-    of_loss = [name for name in names if known[name] is kinds[0]]
+    grids = {name: values_of(known[name], params[name]) for name in known if name in params}
+    of_loss = [name for name in grids if known[name] is kinds[0]]
+    of_penalty = [name for name in grids if name not in of_loss]
     variants = list[Variant]()
     # those of the loss first, so that penalties for the same data are adjacent
     for loss_values in product(*(grids[name] for name in of_loss)):
         given = dict(zip(of_loss, loss_values, strict=True))
         data = prepared(replace(loss, **given) if given else loss)  # type: ignore[type-var]
-        for values in product(*(grids[name] for name in names if name not in of_loss)):
-            own = dict(zip((name for name in names if name not in of_loss), values, strict=True))
+        for values in product(*(grids[name] for name in of_penalty)):
+            own = dict(zip(of_penalty, values, strict=True))
             variants.append(Variant(data, partial(penalty, **own) if own else penalty, given | own))
     return variants
-
-
-def has_parameter(kind: Any) -> bool:
-    """Whether a class of losses or penalties has a parameter besides ``lam``."""
-    return getattr(kind, "parameter_spec", None) is not None
 
 
 class Variant(NamedTuple):

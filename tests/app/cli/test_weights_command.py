@@ -86,8 +86,6 @@ def test_positive_coefficients(table):
     found = json_of("fit", file, *how, "--positive", *SMALL)
     assert found["nonzeros"]
     assert all(one["coefficient"] >= 0 for one in found.get("coefficients", []))
-    line = refused("fit", file, *how, "--positive", "--loss", "logistic", *SMALL, code=2)
-    assert "--loss logistic and --positive cannot be used together" in line
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

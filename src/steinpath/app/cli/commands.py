@@ -284,7 +284,7 @@ _with_data = declared(
 )
 _with_fit = declared(
     """
-    --positive  Exclude negative coefficients (regression only).
+    --positive  Exclude negative coefficients.
     --class-weight  Weight classes inversely to their frequencies.
     --n-iter  Number of iterations; by default until the estimated risk stops decreasing.
     --n-alphas  Number of regularisation strengths alpha on the grid; 20 by default, fewer for large

@@ -339,7 +339,6 @@ def _requested_task(losses: Sequence[str], options: dict[str, Any]) -> str | Non
     reasons |= {f"--test-loss {name}".replace("_", "-"): CRITERIA[name].margin for name in scored}
     reasons |= {} if options.get("score") is None else {"--score": True}
     reasons |= {} if options["q"] is None else {"--quantile": False}
-    reasons |= {"--positive": False} if options["positive"] else {}
     reasons |= {} if options["class_weight"] is None else {"--class-weight": True}
     if not reasons:
         return None

@@ -182,9 +182,8 @@ def facts(fitted: Fitted) -> tuple[tuple[str, str], ...]:
     if not fitted.several:
         found.append(("selected iteration", f"{main.best_iter_} of {main.n_iter_}"))
         if fitted.penalised:
-            found.append(("selected alpha", number(main.alpha_, 3)))
-        for name, value in fitted.other_params.items():
-            found.append((f"selected {name}", number(value, 3)))
+            selected = main.best_params_.items()
+            found += [(f"selected {name}", number(value, 3)) for name, value in selected]
     what = "features used" if fitted.several else "nonzero coefficients"
     return (*found, (what, f"{fitted.nonzeros} of {p}"), ("rows", f"{n:,}"))
 
