@@ -137,8 +137,11 @@ def test_bad_grids(params, error, message):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_estimators_select_a_parameter(model, name, values, tmp_path):
     model.fit(X, Y)
-    assert model.risk_path_.shape == (4 * len(values), 31)
-    assert len(model.alphas_) == len(model.params_[name]) == 4 * len(values)
+    assert model.risk_path_.shape == (4, 31)
+    assert len(model.alphas_) == 4
+    assert model.alpha_ == model.alphas_[model.best_index_]
+    assert model.tuning_.risk.shape == (4 * len(values), 31)
+    assert np.nanmin(model.tuning_.risk) == np.nanmin(model.risk_path_)
     assert getattr(model, f"{name}_") in values
     assert model.best_params_["alpha"] == model.alpha_
     assert model.best_params_[name] == getattr(model, f"{name}_")

@@ -224,9 +224,10 @@ def test_same_alpha_as_least_squares(penalty, truth, intercept, data):
     [
         ("LADLasso", lambda r, y: np.abs(r)),
         ("SqrtRidge", lambda r, y: np.square(r)),
-        ("HuberLasso", lambda r, y: Numbers.huber(r, 1.35 * mad(y)) / 2),
+        ("HuberRidge", lambda r, y: Numbers.huber(r, 1.35 * mad(y)) / 2),
+        ("HuberLasso", lambda r, y: np.abs(r)),  # as its width is selected
     ],
-    ids=["LADLasso", "SqrtRidge", "HuberLasso"],
+    ids=["LADLasso", "SqrtRidge", "HuberRidge", "HuberLasso"],
 )
 def test_risk_at_the_choice_is_the_error_on_new_rows(name, loss):
     z = []
@@ -272,7 +273,8 @@ def test_attributes(name, data):
     assert_allclose(model.predict(X), X @ model.coef_ + model.intercept_)
     assert_allclose(model.score(X, y), r2_score(y, X @ model.coef_ + model.intercept_))
     # the chosen model is that of its penalty alone, stopped where it says
-    alone = clone(model).set_params(alpha=model.alpha_, select=model.best_iter_).fit(X, y)
+    own = {"delta": model.delta_} if hasattr(model, "delta_") else {}
+    alone = clone(model).set_params(alpha=model.alpha_, select=model.best_iter_, **own).fit(X, y)
     assert_allclose(alone.coef_, model.coef_, atol=1e-9)
 
 
@@ -308,6 +310,7 @@ def test_alpha_grid(data):
 @pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "plain"])
 def test_auto_starts_where_coefficients_vanish(name, intercept, data):
     settings = {"select": 0, "n_iter": 1, "n_alphas": 2, "fit_intercept": intercept}
+    settings |= {"delta": 1.35} if name == "HuberLasso" else {}
     largest = make(name, **settings).fit(*data).alphas_[0]
     for factor, zero in ((1.01, True), (0.97, False)):
         last = {"alpha": factor * largest, "n_iter": 500, "fit_intercept": intercept}

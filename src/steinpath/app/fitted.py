@@ -80,7 +80,6 @@ class Fitted:
     models: the estimators that it consists of: one, or one for each of several classes
     is_whole: whether none of their fits was interrupted
     main: that of them with the largest estimated risk, whose curves are shown; tuning: its search
-    alphas: the grid of that search
     risk: its risk estimate at the selected alpha; scored_by: the scoring loss in words
     words: its loss and penalty, such as "LAD + lasso"; penalised: whether there is a penalty
     nonzeros: number of features with a nonzero coefficient in any of the models
@@ -98,15 +97,13 @@ class Fitted:
         self.models: list[Any] = list(getattr(last, "estimators_", [last]))
         try:
             self.main = max(self.models, key=lambda one: one.best_risk_)
-            whole: Tuning = self.main.tuning_
+            # other parameters than alpha have their selected values
+            self.tuning: Tuning = self.main.tuning_.at_best_params()
         except AttributeError as error:
             raise ValueError(
                 "the model has no risk estimate with its training data: it is not fitted, was "
                 "loaded or copied, or was fitted with method=None; fit it again"
             ) from error
-        # other parameters than alpha have their selected values
-        self.tuning = whole.at_best_params()
-        self.alphas = to_numpy(self.main.alphas_)[whole.grid.alike(whole.best[0])]
         self.model, self.estimator = model, cast(Any, last)
         self.encoder = steps[0] if isinstance(steps[0], TableEncoder) else None
         # after further steps, features are not those of the encoder

@@ -434,16 +434,16 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
             path, t = self._run_alone(fit)
             self.best_index_, self.alphas_ = 0, self._alphas(design)
         else:
+            self._tuning, whole, tuning = tuning, tuning, tuning.at_best_params()
             self.alphas_ = tuning.lams / math.sqrt(design.shape[0])
             given = self._alphas(design)
-            if not isinstance(given, int) and not tuning.params:  # as the user wrote them
+            if not isinstance(given, int):  # as the user wrote them
                 self.alphas_ = given[np.isin(given * math.sqrt(design.shape[0]), tuning.lams)]
-            for name, values in tuning.params.items():
+            for name in whole.params:
                 spec = self.loss_.parameter_spec
                 of_loss = spec is not None and name == spec.name
                 unit = spec.in_units(1.0, self.y_scale_) if spec and of_loss else 1.0
-                self.params_ = {**vars(self).get("params_", {}), name: values / unit}
-                setattr(self, f"{name}_", float(values[tuning.best[0]] / unit))
+                setattr(self, f"{name}_", whole.best_params[name] / unit)
             self.loss_ = tuning.path.loss
             batch = tuning.context.batch
             if self.warm_start and not isinstance(batch, DeferredBatch):
@@ -568,7 +568,6 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         """Store the results of the search, and issue its warnings."""
         adjusted = with_error(tuning.best_risk, tuning.best_risk_stderr)
         tell(f"estimated risk adjusted for selection: {adjusted}")
-        self._tuning = tuning
         for name in _OF_SEARCH:
             setattr(self, f"{name}_", getattr(tuning, name))
         self.test_loss_ = tuning.risks[0].test_loss

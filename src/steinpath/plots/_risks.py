@@ -251,7 +251,6 @@ class RiskPathDisplay:
         from sklearn.utils.validation import check_is_fitted
 
         from steinpath.estimators._base import PathEstimator
-        from steinpath.tuning._tuning import Grid
 
         if not isinstance(estimator, PathEstimator):
             raise TypeError(
@@ -261,15 +260,12 @@ class RiskPathDisplay:
         check_is_fitted(estimator)
         if not hasattr(estimator, "risk_path_"):
             raise ValueError("the estimator has no risk estimate: it was fitted with method=None")
-        # other parameters than alpha have their selected values
-        alphas, k = to_numpy(estimator.alphas_), estimator.best_index_
-        which = Grid(alphas, getattr(estimator, "params_", {})).alike(k)
         display = cls(
-            risk_path=to_numpy(estimator.risk_path_)[which],
-            risk_stderr=to_numpy(estimator.risk_stderr_)[which],
-            train_path=to_numpy(estimator.train_path_)[which],
-            alphas=alphas[which],
-            best=(int(np.searchsorted(which, k)), estimator.best_iter_),
+            risk_path=to_numpy(estimator.risk_path_),
+            risk_stderr=to_numpy(estimator.risk_stderr_),
+            train_path=to_numpy(estimator.train_path_),
+            alphas=to_numpy(estimator.alphas_),
+            best=(estimator.best_index_, estimator.best_iter_),
         )
         return display.plot(ax, kind=kind)
 

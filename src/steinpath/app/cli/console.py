@@ -203,7 +203,7 @@ def _print_grid(console: Console, result: Result) -> None:
     """Print the alpha grid of the best model."""
     fitted, tuning = result.fitted, result.fitted.tuning
     rows = []
-    for k, (alpha, risk) in enumerate(zip(fitted.alphas, tuning.risks, strict=True)):
+    for k, (alpha, risk) in enumerate(zip(fitted.main.alphas_, tuning.risks, strict=True)):
         selected = k == tuning.best[0]
         t = tuning.best_iter if selected else risk.best_iter
         difference = "selected" if selected else ""

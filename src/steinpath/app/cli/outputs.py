@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -165,7 +166,9 @@ def _risk_rows(fitted: Fitted) -> Iterator[dict[str, Any]]:
     """Yield the risk of every iterate for every alpha, and for every class if there are several."""
     for label, model in zip(fitted.labels or [""], fitted.models, strict=True):
         of_class = {"class": label} if fitted.several else {}
-        alphas, tuning = to_numpy(model.alphas_), model.tuning_
+        tuning = model.tuning_
+        alphas = tuning.lams / math.sqrt(model.n_samples_)
+        alphas = alphas if tuning.params else to_numpy(model.alphas_)
         for k, (alpha, risk) in enumerate(zip(alphas, tuning.risks, strict=True)):
             own = {name: float(values[k]) for name, values in tuning.params.items()}
             nonzeros = np.count_nonzero(to_numpy(risk.path.coef), axis=1)

@@ -245,7 +245,7 @@ def build_charts(fitted: Fitted) -> SimpleNamespace:
     return SimpleNamespace(
         test_loss=fitted.scored_by,
         penalty=fitted.main.penalty_.label,
-        alphas=fitted.alphas[order].tolist(),
+        alphas=to_numpy(fitted.main.alphas_)[order].tolist(),
         iterates=shown,
         # for each alpha and iteration; None where it was not estimated
         complete=bool(np.isfinite(to_numpy(tuning.risk)).all()),
