@@ -156,6 +156,20 @@ def test_rows_of_weight_zero_do_not_count(loss, intercept):
 
 
 @everywhere(every=5)
+@LOSSES
+@INTERCEPT
+def test_risks(loss, intercept):
+    X, y, _ = problem(40, 12, loss=loss)
+    how = {"n_iter": 10, "fit_intercept": intercept, "sample_weight": FRACTIONS}
+    path = sp.run(X, y, loss, sp.Lasso(0.2), **how)
+    exact = sp.estimate_risk(path, method="exact").values
+    found = sp.estimate_risk(path, method="compressed", n_probes=1000, rng=0).values
+    np.testing.assert_allclose(found, exact, rtol=0.1)
+    left_out = sp.estimate_risk(path, method="loo", audit=8, rng=0).values
+    np.testing.assert_allclose(left_out, sp.leave_one_out_path(path).values, rtol=1e-6)
+
+
+@everywhere(every=5)
 @pytest.mark.parametrize("members", [1, 3])
 def test_batches(members):
     X, y, _ = problem(40, 6)

@@ -450,7 +450,8 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
                 self._warm = self._key, batch
             self._keep_tuning(tuning, rows)
             path, (self.best_index_, t) = tuning.path, tuning.best
-        self.best_iter_, self.n_iter_ = t, path.n_iter
+        self.best_iter_ = t
+        self.n_iter_ = path.n_iter if tuning is None else int(tuning.risk.shape[1]) - 1
         # run again where its iterates are needed, since these are not kept
         again = run_data, path.data, path.penalty, path.algorithm, path.n_iter
         self._path = partial(path.data.design.on_blocks, *again)

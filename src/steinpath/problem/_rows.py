@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from steinpath._support.arrays import Array, along_rows, namespace, rows_product
+from steinpath._support.arrays import Array, along_rows, cast, namespace, rows_product
 from steinpath._support.caching import cached_property
 
 
@@ -41,7 +41,9 @@ class Rows:
 
     def weighted(self, block: Array) -> Array:
         """Multiply the rows of a block by their weights."""
-        return block if self.weights is None else along_rows(self.weights, block) * block
+        if self.weights is None:
+            return block
+        return along_rows(cast(self.weights, block.dtype), block) * block
 
     def total(self, block: Array, keepdims: bool = False) -> Array:
         """Sum over the rows of a vector or block."""

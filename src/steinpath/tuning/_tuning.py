@@ -465,7 +465,9 @@ class Tuning(Tabular):
 
     def _stack(self, name: str) -> Array:
         arrays = [getattr(risk, name) for risk in self.risks]
-        xp, length = namespace(*arrays), self.path.n_iter + 1
+        # the selected path may have been dropped before others
+        length = max(self.path.n_iter + 1, *(row.shape[0] for row in arrays))
+        xp = namespace(*arrays)
         missing = xp.full_like(arrays[0][:1], math.nan)
         return xp.stack([xp.concat([row, *[missing] * (length - row.shape[0])]) for row in arrays])
 
