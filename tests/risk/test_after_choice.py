@@ -247,7 +247,7 @@ def test_the_order_of_rows_does_not_matter(groups):
 
 def test_threads_do_not_matter(monkeypatch):
     X, _, tuning = tuned()
-    monkeypatch.setattr(_batch, "_WIDE", 0)
+    monkeypatch.setattr(_batch, "_WIDE", 1e-9)
     monkeypatch.setattr(_batch, "threads_allowed", lambda: 3)
     assert tuning.context.batch.threads(15) == 3
     _, _, again = tuned()

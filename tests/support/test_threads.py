@@ -90,7 +90,7 @@ def test_parts_are_the_whole(algorithm, monkeypatch):
     y = X[:, 0] + rng.standard_t(2, 60)
     penalties = [sp.Lasso(lam) for lam in (0.1, 0.3, 0.5, 1.0, 2.0)]
     whole = sp.run_batch(X, y, sp.LAD(), penalties, algorithm, 40, True)
-    monkeypatch.setattr(_batch, "_WIDE", 0)
+    monkeypatch.setattr(_batch, "_WIDE", 1e-9)
     monkeypatch.setattr(_batch, "threads_allowed", lambda: 2)
     used = []
     original = threads.ThreadPoolExecutor

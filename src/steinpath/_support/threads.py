@@ -42,6 +42,14 @@ def threads_allowed() -> int:
     return max([int(pool["num_threads"]) for pool in pools], default=1)
 
 
+def threads_of_tasks(multiplications: float) -> int:
+    """Return the number of threads for tasks of many steps with products of this size.
+
+    More than two would wait for the interpreter; and large products use all threads.
+    """
+    return min(threads_allowed(), 2) if multiplications < _LARGE_PRODUCT else 1
+
+
 @contextmanager
 def one_thread_unless(multiplications: float) -> Iterator[None]:
     """Limit the BLAS to one thread unless products have many multiplications each."""

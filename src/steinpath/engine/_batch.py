@@ -257,12 +257,14 @@ class Batch(Sequence[Path]):
         design = self.data.design
         n, p = design.shape
         column = timings.COLUMN_ENTRY * n * p + timings.COLUMN_STATE * (n + p)
-        wide = len(self) * columns * column >= _WIDE
+        seconds = len(self) * columns * column
+        wide = seconds >= _WIDE
         own = all(map(is_own, (self.data.loss, self.penalty, self.algorithm)))
         # user-defined classes may not be thread-safe, and remote blocks of rows could not tell
         # which thread requests a sum
         several = wide and own and self.on_processor and design.is_whole and not design.out_of_core
-        return min(threads_allowed(), len(self)) if several else 1
+        # two for the narrowest of these steps
+        return min(threads_allowed(), len(self), int(2 * seconds / _WIDE)) if several else 1
 
     def unmoved(self) -> Batch:
         """Return the same runs at iteration 0."""

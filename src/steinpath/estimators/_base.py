@@ -24,7 +24,7 @@ from steinpath._support.cells import library_of
 from steinpath._support.messages import Message, Remedy, prefixed, with_closest
 from steinpath._support.printing import Summary, number, with_error
 from steinpath._support.progress import listener, printing, tell
-from steinpath._support.threads import in_threads, threads_allowed
+from steinpath._support.threads import in_threads, threads_of_tasks
 from steinpath._support.validation import (
     Captured,
     capturing_warnings,
@@ -188,7 +188,8 @@ class _Fit(NamedTuple):
         if several and quiet and not self.design.is_remote:  # what takes longest
             own = all(is_own(risk.criterion) for tuning in tunings for risk in tuning.risks[:1])
             own = own and is_own(self.data.loss)
-            in_threads(attrgetter("chosen"), tunings, threads_allowed() if own else 1)
+            size = math.prod(self.design.shape) * len(tunings[0].lams)
+            in_threads(attrgetter("chosen"), tunings, threads_of_tasks(size) if own else 1)
         return tunings
 
 

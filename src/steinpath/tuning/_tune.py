@@ -20,7 +20,7 @@ from steinpath._support.arrays import Array, namespace, to_numpy
 from steinpath._support.cells import library_of
 from steinpath._support.printing import with_error
 from steinpath._support.progress import Lines, begin, listener, printing, tell
-from steinpath._support.threads import in_threads, one_thread_unless, threads_allowed
+from steinpath._support.threads import in_threads, one_thread_unless, threads_of_tasks
 from steinpath._support.validation import (
     check_choice,
     check_count,
@@ -442,7 +442,8 @@ class Search:
         batch = self._all
         ours = all(map(is_own, (batch.data.loss, batch.penalty, batch.algorithm)))
         quiet = listener.get() is None and batch.on_processor
-        threads = threads_allowed() if ours and quiet else 1
+        size = math.prod(batch.data.design.shape) * len(batch) / len(self.grids)
+        threads = threads_of_tasks(size) if ours and quiet else 1
         return in_threads(settle, range(len(self.grids)), threads)
 
     def _keep(self, places: list[int]) -> None:
