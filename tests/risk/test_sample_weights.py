@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import steinpath as sp
 from problems import LOSS_EXAMPLES, SOME_LOSSES, draw, responses
@@ -272,6 +273,46 @@ def test_intervals_for_coefficients_have_the_size_of_their_errors():
         widths.append(found.stderr.mean() / sp.coefficient_intervals(plain, rng=0).stderr.mean())
     assert np.std(ratios) == pytest.approx(1, abs=0.15)
     assert np.mean(widths) < 0.8
+
+
+# ----- Everywhere -----
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_sparse_and_mapped_rows_have_the_same_estimates(tmp_path):
+    X, y = problem(n=120, p=15)
+    X[np.random.default_rng(3).random(X.shape) < 0.6] = 0.0
+    weights = np.random.default_rng(4).choice([0.4, 2.2], 120)
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    how = {"n_alphas": 4, "n_iter": 30, "random_state": 0}
+    for model in (
+        sp.LADLasso(**how),
+        sp.SqrtRidge(**how),
+        sp.LADElasticNet(l1_ratio=[0.2, 0.8], **how),
+        sp.QuantileLasso(q=(0.2, 0.8), **how),
+    ):
+        risks = [
+            np.mean(model.fit(each, y, sample_weight=weights).best_risk_)
+            for each in (X, sparse.csr_array(X), mapped)
+        ]
+        np.testing.assert_allclose(risks, risks[0], rtol=1e-9)
+        plain = np.mean(model.fit(X, y).best_risk_)
+        assert abs(risks[0] / plain - 1) > 1e-3
+
+
+def test_a_run_stops_on_the_weighted_risk():
+    X, y = problem(n=150, p=40)
+    weights = np.random.default_rng(4).choice([0.4, 2.2], 150)
+    how = {"n_iter": 300, "sample_weight": weights}
+    stop = sp.StopOnRisk(patience=10, rng=0)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.05), stop=stop, **how)
+    assert path.n_iter < 300
+    whole = sp.run(X, y, sp.LAD(), sp.Lasso(0.05), **how)
+    np.testing.assert_allclose(path.coef, whole.coef[: path.n_iter + 1])
+    exact = sp.leave_one_out_path(path).values
+    best = path.risk.best_iter
+    assert path.risk.values[best] == pytest.approx(exact[best], rel=0.1)
 
 
 # ----- Bad weights -----
