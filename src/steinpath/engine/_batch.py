@@ -311,16 +311,15 @@ class Batch(Sequence[Path]):
     def duals_and_means(self) -> tuple[Array, Array]:
         """Return duals (members, N, n) and what corrections subtract from them, (members, N, 1).
 
-        With sample weights, the duals of a row are those of all its copies. Weighted sums of the
-        centred columns are zero, so with an intercept the duals are centred, too.
+        That is their mean with an intercept, since centred columns are orthogonal to it; with
+        sample weights, the duals are those of all copies of a row, which are centred already.
         """
-        duals, weights = self.states.u[:, 1:, :], self.data.design.rows.weights
+        duals = self.states.u[:, 1:, :]
         means = 0 * duals[:, :, :1]
-        if self.data.fit_intercept:
-            sums = duals if weights is None else duals * weights
-            sums = namespace(duals).sum(sums, axis=2, keepdims=True)
+        if self.data.sample_weight is None and self.data.fit_intercept:
+            sums = namespace(duals).sum(duals, axis=2, keepdims=True)
             means = self.data.design.over_rows(sums) / self.n_samples
-        return (duals, means) if weights is None else ((duals - means) * weights, 0 * means)
+        return self.data.of_copies(duals), means
 
     def part(self, members: Sequence[int]) -> Batch:
         """Return a batch of some members."""

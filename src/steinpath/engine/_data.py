@@ -96,6 +96,19 @@ class RunData:
         """Whether models have an intercept."""
         return isinstance(self.design, InterceptDesign)
 
+    def of_copies(self, values: Array) -> Array:
+        """Sum duals (…, n) over the copies that sample weights make of each row.
+
+        Weighted sums of the columns are zero with an intercept, so the duals are then centred.
+        """
+        weights = self.design.rows.weights
+        if weights is None:
+            return values
+        if self.fit_intercept:
+            sums = namespace(values).sum(values * weights, axis=-1, keepdims=True)
+            values = values - self.design.over_rows(sums) / self.design.n_rows
+        return values * weights
+
     def _of_members(self, values: Array) -> Array:
         return values if self.problem is None else take(values, self.problem, axis=1)
 

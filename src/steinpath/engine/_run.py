@@ -253,8 +253,9 @@ def _data_of_members(
             "class_weight='balanced' gives the members of this batch different weights; pass a "
             "dict of weights for all, or use sp.run for each member"
         )
-    starts = [member.loss.start(member.y[:, 0], weights) for member in members]
-    levels = starts if fit_intercept else [0.0] * len(starts)
+    levels = [0.0] * len(members)
+    if fit_intercept:
+        levels = [member.loss.start(member.y[:, 0], weights) for member in members]
     y = namespace(members[0].y).concat([member.y for member in members], axis=1)
     return RunData(y, loss, InterceptDesign(design) if fit_intercept else design, np.array(levels))
 

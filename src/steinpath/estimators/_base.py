@@ -503,7 +503,8 @@ class PathEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         return self._scaled_test_loss(self.y_scale_)
 
     def _scaled_test_loss(self, spread: float) -> TestLoss:
-        loss, spec = self._loss(spread), type(self._loss()).parameter_spec
+        loss = self._loss(spread)
+        spec = loss.parameter_spec
         if spec is None or spec.name not in self._params(spread):
             return scaled_test_loss(self.test_loss, loss, spread)
         # the same for several losses

@@ -101,23 +101,11 @@ class Scores:
         """Return the block (n, m) that reads the responses of the duals to these signs."""
         if self.row_squares is not None:
             signs = self.row_squares[:, None] * signs
-        return self._of_copies(self.varying(signs).T).T
+        return self.path.data.of_copies(self.varying(signs).T).T
 
     def duals(self, t: slice) -> Array:
-        """Return duals of some iterations, (T, n), those of a row summed over its copies.
-
-        With sample weights, the intercept makes their weighted sums irrelevant.
-        """
-        return self._of_copies(self.path.duals[t, :])
-
-    def _of_copies(self, values: Array) -> Array:
-        weights, total = self.path.design.rows.weights, self.path.design.over_rows
-        if weights is None:
-            return values
-        if self.path.fit_intercept:
-            sums = namespace(values).sum(values * weights, axis=1, keepdims=True)
-            values = values - total(sums) / self.path.n_samples
-        return values * weights
+        """Return duals of some iterations, (T, n), those of a row summed over its copies."""
+        return self.path.data.of_copies(self.path.duals[t, :])
 
     def norms(self) -> np.ndarray:
         """Norms of the duals ``u^0 … u^N`` in the space in which the scores vary."""

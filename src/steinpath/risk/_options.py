@@ -183,10 +183,6 @@ class RiskOptions:
         """Return the same options with some changes."""
         return replace(self, **changes)
 
-    def scoring_loss(self, loss: Any) -> PerObservation:
-        """Return the scoring loss, matched to the loss of a path by default."""
-        return resolve_test_loss(self.test_loss, loss)
-
     def resolved(
         self,
         batch: Batch,

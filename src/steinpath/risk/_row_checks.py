@@ -286,14 +286,14 @@ def dominant_row(evidence: Evidence) -> Diagnostic | None:
 
 def few_rows(evidence: Evidence) -> Diagnostic | None:
     """Check whether there are enough observations for a standard error."""
-    n, enough, what = float(len(evidence.distinct)), 30, "observations"
+    n, enough, what, how = float(len(evidence.distinct)), 30, "observations", ""
     if evidence.path.data.sample_weight is not None:
         n = RowSample.over(evidence.path.data).effective_units
-        what = "observations (the effective number, given their weights)"
+        how = " (the effective number, given their weights)"
     if evidence.risk.groups is not None:
-        n, enough, what = float(evidence.risk.groups.max()) + 1, 10, "groups"
+        n, enough, what, how = float(evidence.risk.groups.max()) + 1, 10, "groups", ""
     message = (
-        f"with {number(n, 3)} {what}, standard errors are unreliable and differences between "
-        f"models are rough; collect more {what.split()[0]}"
+        f"with {number(n, 3)} {what}{how}, standard errors are unreliable and differences between "
+        f"models are rough; collect more {what}"
     )
-    return Diagnostic("few rows", 1 / n, 1 / enough, message, unit=f"1/{what.split()[0]}")
+    return Diagnostic("few rows", 1 / n, 1 / enough, message, unit=f"1/{what}")
