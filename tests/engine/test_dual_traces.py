@@ -30,7 +30,7 @@ CASES = [
 
 def dual_traces(*args):
     """Stack what is read at all iterations, after nothing at iteration 0."""
-    parts = zip(*steps_of(*args), strict=True)
+    parts = zip(*((each.traces, each.products) for each in steps_of(*args)), strict=True)
     return _traces.DualTraces(*(np.stack([0 * each[0], *each]) for each in parts))
 
 
@@ -97,7 +97,7 @@ def test_windows_of_active_rows_change_nothing(window, worth_copying):
     assert any(part.rows is not None and len(part.rows) < 60 for part in parts)
     whole = dual_traces(Linearization(batch_of(path), worth_copying=0.0), signs, readers, curves)
     found = dual_traces(Linearization(batch_of(path), **how), signs, readers, curves)
-    for mine, truth in zip(found, whole, strict=True):
+    for mine, truth in zip(found[:2], whole[:2], strict=True):
         np.testing.assert_allclose(mine, truth, atol=1e-12 * np.abs(truth).max())
 
 
@@ -113,7 +113,7 @@ def test_members_of_a_batch_have_traces_of_their_own():
             Linearization(batch_of(path)),
             *(block[:, k : k + 1] for block in (signs, readers, curves)),
         )
-        for all_of_them, own in zip(together, alone, strict=True):
+        for all_of_them, own in zip(together[:2], alone[:2], strict=True):
             np.testing.assert_allclose(all_of_them[:, k], own[:, 0], atol=1e-12)
 
 

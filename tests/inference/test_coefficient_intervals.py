@@ -13,6 +13,7 @@ import statsmodels.api as sm
 import torch
 from scipy import sparse, stats
 from scipy.linalg import hadamard
+from sklearn.linear_model import Lasso
 
 import steinpath as sp
 from formal import dual_jacobians
@@ -22,7 +23,7 @@ from steinpath.design._base import Design
 from steinpath.design._dense import DenseDesign
 from steinpath.design._memmap import BlockDesign, BlockSizes
 from steinpath.design._transformed import ScaledDesign
-from steinpath.inference import _debias
+from steinpath.inference import _debias, _scores
 from steinpath.inference._estimate_intervals import intervals_along
 from steinpath.inference._scores import nodewise_scores, residual_scores
 
@@ -136,7 +137,8 @@ def test_of_a_known_covariance_they_are_the_formula_with_exact_jacobians(name, s
         estimate, total, responses = naive(path, jacobians, t, *args)
         assert_estimates(found, estimate)
         variance = factor * np.sum(squares * path.duals[t] ** 2)
-        variance = variance + [np.sum(response**2) for response in responses]
+        of_rows = np.sqrt(np.outer(squares, squares))  # both their scores and their responses
+        variance = variance + [np.sum((of_rows * response) ** 2) for response in responses]
         np.testing.assert_allclose(without_probes(found), np.sqrt(variance) / abs(total), rtol=1e-5)
 
 
@@ -181,15 +183,77 @@ def test_residual_scores_read_in_the_complement_of_all_columns(name, intercept, 
         np.testing.assert_allclose(without_probes(found), expected, rtol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["lad-lasso", "sqrt-ridge"])
-def test_node_wise_scores_replace_those_of_the_covariance(name, exact):
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("sized", [False, True])
+def test_node_wise_scores_read_in_the_complement_of_the_selected_columns(name, sized, exact):
+    """With its dimension in place of n, for each score separately."""
     path = small(name, 4)
+    sizes = np.random.default_rng(0).uniform(0.5, 1.5, N) if sized else np.ones(N)
+    squares = sizes**2 / np.mean(sizes**2)
     jacobians, centring = dual_jacobians(path), np.eye(N) - 1 / N
-    scores = nodewise_scores(path, np.arange(P), None).columns(np.arange(P))
-    factor = N / np.sum(scores * path.design.forward(np.eye(P + 1))[:, :P], axis=0)
+    found_scores = nodewise_scores(path, np.arange(P), None)
+    scores, X = found_scores.columns(np.arange(P)), path.design.forward(np.eye(P + 1))[:, :P]
+    factor = N / np.sum(scores * X, axis=0)
+    assert any(len(some) for some in found_scores.selected)
+    complements = [
+        centring - X[:, some] @ np.linalg.pinv(X[:, some]) for some in found_scores.selected
+    ]
     for t in range(1, ITERATIONS + 1):
-        found = sp.coefficient_intervals(path, t, scores="node-wise lasso")
-        assert_estimates(found, naive(path, jacobians, t, factor, scores, centring)[0])
+        found = sp.coefficient_intervals(
+            path, t, scores="node-wise lasso", row_scale=sizes if sized else None
+        )
+        if not jacobians[t].any():
+            assert np.all(np.isinf(found.stderr))
+            continue
+        for j, (score, Q) in enumerate(zip(scores.T, complements, strict=True)):
+            reading = squares[:, None] * Q * N / np.sum(np.diag(Q) * squares)
+            args = factor, scores, reading
+            estimate, total, responses = naive(path, jacobians, t, *args)
+            np.testing.assert_allclose(found.estimate[j], estimate[j], rtol=1e-5, atol=1e-6)
+            whole = naive(path, jacobians, t, factor, scores, squares[:, None] * centring)
+            growth = total / whole[1]
+            constant = (factor[j] * score @ path.duals[t]) ** 2 / N
+            dual, free = centring @ path.duals[t], np.trace(Q)
+            first = factor[j] ** 2 * (score @ score) / N * np.sum(squares * dual**2)
+            first *= (Q @ dual) @ dual / (dual @ dual) * N / free
+            of_rows = np.sqrt(np.outer(squares, squares))
+            second = np.sum((of_rows * responses[j]) ** 2) * abs(growth)
+            variance = max(first - constant, 0) + max(second - constant, 0)
+            expected = math.sqrt(variance) / abs(total)
+            assert without_probes(found)[j] == pytest.approx(expected, rel=1e-4)
+
+
+def test_node_wise_regressions_are_those_of_the_scaled_lasso():
+    """Least squares on the columns that the lasso selects with a penalty for its own residuals."""
+    rng = np.random.default_rng(0)
+    X, y, _ = drawn(150, 60, rho=0.8)
+    X = 3 * X * rng.uniform(0.5, 2, 60)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.1), n_iter=3)
+    found, unit = nodewise_scores(path, np.arange(60), None), math.sqrt(2 * math.log(60) / 150)
+    scaled = X / np.sqrt(np.mean(X**2, axis=0))
+    for j, score in enumerate(found.columns(np.arange(60)).T):
+        others, columns = np.delete(np.arange(60), j), found.selected[j]
+        size = 1.0
+        for _ in range(50):
+            fit = Lasso(unit * size, fit_intercept=False, tol=1e-8)
+            fit.fit(scaled[:, others], scaled[:, j])
+            size = np.sqrt(np.mean((scaled[:, j] - fit.predict(scaled[:, others])) ** 2))
+        np.testing.assert_array_equal(columns, others[fit.coef_ != 0])
+        expected = X[:, j] - X[:, columns] @ np.linalg.lstsq(X[:, columns], X[:, j])[0]
+        np.testing.assert_allclose(score, expected, atol=1e-6 * np.abs(X).max())
+        correlations = scaled[:, others].T @ score / 150 / np.sqrt(np.mean(score**2))
+        assert found.correlation[j] == pytest.approx(np.abs(correlations).max(), rel=1e-6)
+
+
+def test_with_very_many_columns_regressions_use_the_most_correlated_ones(monkeypatch):
+    X, y, _ = drawn(100, 80, rho=0.8)
+    path = sp.run(X, y, sp.LAD(), sp.Lasso(0.3), n_iter=10, fit_intercept=True)
+    truth = sp.coefficient_intervals(path, 8, [3, 40], rng=0)
+    monkeypatch.setattr(_scores, "_ALL_COLUMNS", 79)
+    monkeypatch.setattr(_scores, "_CANDIDATES", 60)
+    found = sp.coefficient_intervals(path, 8, [3, 40], rng=0)
+    np.testing.assert_allclose(found.estimate, truth.estimate, atol=0.3 * truth.stderr.min())
+    np.testing.assert_allclose(found.stderr, truth.stderr, rtol=0.1)
 
 
 def test_directions_that_are_left_out_do_not_matter(monkeypatch):

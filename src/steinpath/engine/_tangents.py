@@ -266,8 +266,8 @@ def responses(
             zeros = (rest_n, length), (rest_n, length - 1), (rest_p, length), (rest_p, length)
             past = Histories(*(History([block] * count) for block, count in zeros))
         elif not window.whole or any(coordinates is not None for coordinates in old):
-            past.u[:] = [_moved(block, old[0], window.rows, n) for block in past.u]
-            past.b[:] = [_moved(block, old[1], window.columns, p) for block in past.b]
+            past.u[:] = [moved(block, old[0], window.rows, n) for block in past.u]
+            past.b[:] = [moved(block, old[1], window.columns, p) for block in past.b]
             times = range(window.first - len(past.b), window.first - 1)
             past.v[:] = [
                 step.injected(b, feed.v_weights(t)) for t, b in zip(times, past.b[:-1], strict=True)
@@ -342,7 +342,7 @@ class TangentStep:
         return block
 
 
-def _moved(block: Array, old: Coordinates, new: Coordinates, total: int) -> Array:
+def moved(block: Array, old: Coordinates, new: Coordinates, total: int) -> Array:
     """Move a block from some coordinates to others, filling new ones with zeros."""
     if old is None:
         return _rows_of(block, new)

@@ -16,7 +16,7 @@ Both use the same pass of the tangents.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -41,10 +41,11 @@ from steinpath._support.validation import (
     check_instance,
     check_rng,
 )
+from steinpath.design._base import Design
 from steinpath.design._transformed import InterceptDesign
 from steinpath.engine._batch import Batch
 from steinpath.engine._path import Path
-from steinpath.engine._tangents import Coordinates, Feed, Linearization, responses
+from steinpath.engine._tangents import Coordinates, Feed, Linearization, moved, responses
 
 #: Tangent columns that advance together: wide enough for fast products, small enough for caches.
 WIDTH = 256
@@ -310,10 +311,17 @@ class DualTraces(NamedTuple):
     #: Inner products of the responses to the curves, of shape (members, m, r, r); their means
     #: estimate products of the Jacobians' entries.
     products: np.ndarray
+    #: Inner products of the responses and the columns of X, of shape (members, p, m, r), if wanted.
+    images: np.ndarray | None = None
 
 
 def dual_traces(
-    linearization: Linearization, probes: Array, readers: Array, curves: Array
+    linearization: Linearization,
+    probes: Array,
+    readers: Array,
+    curves: Array,
+    sizes: Array | None = None,
+    images: tuple[Sequence[int], Sequence[Design]] = ((), ()),
 ) -> Iterator[DualTraces]:
     r"""Yield traces of the derivatives of the duals with respect to the residuals, from t = 1 on.
 
@@ -327,12 +335,14 @@ def dual_traces(
     n` into :math:`\dot v^s` and read :math:`(R^\top\xi)^\top \dot u^t`, for random signs ξ (the
     probes) and :math:`R^\top\xi` (the readers), of shape (n, members, m). The part of the
     derivative that acts on each row separately has no Monte Carlo error, since squares of signs
-    are 1.
+    are 1. ``sizes`` (n, members) multiply the responses in `DualTraces.products`; ``images`` are
+    the iterations of `DualTraces.images`, and the design of each member.
     """
     xp, dtype = namespace(probes), linearization.design.example.dtype
     n_iter, members, r = curves.shape
     m = probes.shape[2]
     products: list[np.ndarray] = []
+    latest: list[np.ndarray | None] = []
 
     def columns(block: Array) -> Array:
         """Repeat each probe for all curves."""
@@ -345,6 +355,9 @@ def dual_traces(
         if copies is not None:
             own = cast(copies if rows is None else take(copies, rows), dtype)
             du = du * own[:, None, None]
+        latest[:] = [_images(du, rows, images[1], r)] if t in images[0] else [None]
+        if sizes is not None:
+            du = du * cast(sizes if rows is None else take(sizes, rows), dtype)[:, :, None]
         block = xp.permute_dims(xp.reshape(du, (du.shape[0], members, m, r)), (1, 2, 0, 3))
         products[:] = [to_numpy(xp.matrix_transpose(block) @ block)]
 
@@ -368,7 +381,18 @@ def dual_traces(
         # both are sums over all rows, computed together
         both = over_rows(np.concatenate([traces, products[0].astype(float)], axis=2))
         traces, inner = both[:, :, 0, :], both[:, :, 1:, :]
-        yield DualTraces(traces * back, inner * back[..., None] * back[..., None, :])
+        inner = inner * back[..., None] * back[..., None, :]
+        of_columns = None if latest[0] is None else latest[0] * back[:, None]
+        yield DualTraces(traces * back, inner, of_columns)
+
+
+def _images(du: Array, rows: Coordinates, designs: Sequence[Design], r: int) -> np.ndarray:
+    """Multiply a block (n, members, m * r), of some rows, by the transposed design of each."""
+    found = []
+    for k, design in enumerate(designs):
+        block = moved(cast(du[:, k, :], design.example.dtype), rows, None, design.shape[0])
+        found.append(to_numpy(design.adjoint(block)).astype(float))
+    return np.stack(found).reshape(len(designs), designs[0].shape[1], -1, r)
 
 
 def recent_curves(iterates: Array, tol: float) -> tuple[Array, Array]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from steinpath._support.arrays import Array, namespace, to_numpy
 from steinpath.engine._batch import Batch
 from steinpath.engine._tangents import Linearization, design_in
 from steinpath.engine._traces import DualTraces, dual_traces, recent_curves
-from steinpath.inference._scores import Scores
+from steinpath.inference._scores import ReaderOutside, Scores
 
 # Probes of the total response at every iteration.
 _PROBES = 16
@@ -44,8 +44,8 @@ class Debiased:
     second: np.ndarray
     #: Monte Carlo error.
     noise: np.ndarray
-    #: The total response ``C_t``, and its relative standard error.
-    total: float
+    #: The total response ``C_t`` where each score varies, and its relative standard error.
+    total: np.ndarray
     doubt: float
     #: Widths of intervals at each iteration relative to those at t, of shape (n_iter + 1,).
     relative_width: np.ndarray
@@ -87,27 +87,41 @@ class Responses:
         ones = batch.data.design.zeros(batch.n_iter if searches else least, len(batch), 1) + 1.0
         shape = len(batch), _PROBES, 1
         traces = [DualTraces(np.zeros(shape), np.zeros((*shape, 1)))]  # at iteration 0
-        for t, at_t in enumerate(self._along(ones, _PROBES), 1):
-            traces.append(at_t)
+        probes = self._probes(_PROBES)
+        readers = [
+            own.readers_outside(block, own.some) if own.selected is not None else []
+            for own, block in zip(scores, probes, strict=True)
+        ]
+        growth = [np.ones(len(batch))]
+        for t, at_t in enumerate(self._along(ones, probes, range(len(ones) + 1)), 1):
+            traces.append(at_t._replace(images=None))
+            growth.append(np.array([_growth(at_t, k, own) for k, own in enumerate(readers)]))
             if searches and t >= least and t % _LOOK == 0:
-                self._measure(traces)
+                self._measure(traces, growth)
                 if all(is_final for _, is_final in self.shortest()):
                     return
-        self._measure(traces)
+        self._measure(traces, growth)
 
-    def _measure(self, traces: Sequence[DualTraces]) -> None:
-        """Compute total responses and widths from the probes at the first iterations."""
+    def _measure(self, traces: Sequence[DualTraces], growth: Sequence[np.ndarray]) -> None:
+        """Compute total responses and widths from the probes at the first iterations.
+
+        Total responses grow by these factors, on average, where scores vary.
+        """
         self.totals = np.stack([at_t.traces[..., 0] for at_t in traces])
         products = np.stack([at_t.products[..., 0, 0].mean(axis=1) for at_t in traces])
         end = len(traces)
         self.widths = np.full(self._norms.shape, np.nan)
         self.doubts = np.zeros((end, len(self._scores)))
         for k, own in enumerate(self._scores):
-            size = np.abs(self.totals[:, k].mean(axis=1))
-            squares = products[:, k] * own.share**2
+            factors = np.array([factor[k] for factor in growth])
+            size = np.abs(self.totals[:, k].mean(axis=1)) * factors
+            squares = products[:, k] * own.share**2 * factors
             constant = size**2 / self._batch.n_samples if own.self_normalised else 0.0
             varying = np.maximum(squares - constant, 0.0) * self._biases[:end, k]
-            variance = _mean(own.unit**2, own) * self._norms[:end, k] ** 2 + varying
+            norms = self._norms[:end, k]
+            if own.selected is not None:
+                norms = norms * own.norms_outside(slice(0, end), own.some).mean(axis=0)
+            variance = _mean(own.unit**2, own) * norms**2 + varying
             with np.errstate(divide="ignore", invalid="ignore"):
                 roots = np.sqrt([variance, squares])
                 relative = np.where(size > 0, roots / size, np.inf)
@@ -119,35 +133,57 @@ class Responses:
         end, members = self.doubts.shape
         return [shortest(self.widths[:end, k], self.doubts[:, k]) for k in range(members)]
 
-    def _along(self, curves: Array, count: int) -> Iterator[DualTraces]:
-        """Follow curves of shape (T, members, r) with ``count`` new probes of each member."""
-        signs = [
-            own.path.design.local(own.path.design.signs(rng, own.path.n_samples, count))
-            for own, rng in zip(self._scores, self._rngs, strict=True)
-        ]
-        readers = [own.read(block) for own, block in zip(self._scores, signs, strict=True)]
-        xp = namespace(signs[0])
+    def _probes(self, count: int) -> list[Array]:
+        """Return new probes of each member: random signs, times the sizes of the rows."""
+        probes = []
+        for own, rng in zip(self._scores, self._rngs, strict=True):
+            design = own.path.design
+            signs = design.local(design.signs(rng, own.path.n_samples, count))
+            probes.append(signs if own.row_squares is None else own.row_sizes[:, None] * signs)
+        return probes
+
+    def _along(
+        self, curves: Array, probes: Sequence[Array], times: Sequence[int] = ()
+    ) -> Iterator[DualTraces]:
+        """Follow curves of shape (T, members, r) with the probes of each member."""
+        readers = [own.read(block) for own, block in zip(self._scores, probes, strict=True)]
+        xp = namespace(probes[0])
         part = Linearization(self._batch.until(curves.shape[0]), self._design)
-        return dual_traces(part, xp.stack(signs, axis=1), xp.stack(readers, axis=1), curves)
+        of_columns = [own.plain for own in self._scores if own.selected is not None]
+        sizes = [own.row_sizes for own in self._scores if own.row_squares is not None]
+        return dual_traces(
+            part,
+            xp.stack(probes, axis=1),
+            xp.stack(readers, axis=1),
+            curves,
+            xp.stack(sizes, axis=1) if sizes else None,
+            (times if of_columns else (), of_columns),
+        )
 
     def debias(self, times: Sequence[int]) -> list[Debiased]:
         """Debias the coefficients of each path, each at its own iteration."""
         directions, curves = self._directions(times)
         last, members, rank = curves.shape
         count = int(np.clip(_COLUMNS * self._batch.n_iter / (rank * last), _FEWEST, _PROBES))
-        traces, products = (np.zeros((members, 0, *[rank] * k)) for k in (1, 2))
+        readings: list[list[_Readings]] = [[] for _ in range(members)]
         for _ in range(_DOUBLINGS + 1):
-            along = enumerate(self._along(curves, count), 1)
-            at = {t: readings for t, readings in along if t in times}
-            new = [at[t].traces[k] for k, t in enumerate(times)]
-            traces = np.concatenate([traces, new], axis=1)
-            new = [at[t].products[k] for k, t in enumerate(times)]
-            products = np.concatenate([products, new], axis=1)
-            each_path = zip(range(members), times, traces, products, directions, strict=True)
-            debiased = [self._estimate(*of_path) for of_path in each_path]
+            probes = self._probes(count)
+            along = self._along(curves, probes, times)
+            at = {t: found for t, found in enumerate(along, 1) if t in times}
+            for k, (own, t) in enumerate(zip(self._scores, times, strict=True)):
+                traces, products, images = at[t].traces[k], at[t].products[k], at[t].images
+                each = traces[None]
+                if images is not None:
+                    readers = own.readers_outside(probes[k], np.arange(len(own.features)))
+                    each = np.stack([reader.read(traces, images[k]) for reader in readers])
+                readings[k].append(_Readings(traces, products, each))
+            debiased = [
+                self._estimate(k, t, _Readings.joined(readings[k]), directions[k])
+                for k, t in enumerate(times)
+            ]
             if all(share_of_noise(own.noise, own.stderr) <= _NOISE**2 for own in debiased):
                 break
-            count = traces.shape[1]
+            count = sum(len(each.traces) for each in readings[0])
         return debiased
 
     def _directions(self, times: Sequence[int]) -> tuple[list[np.ndarray], Array]:
@@ -168,9 +204,7 @@ class Responses:
         ]
         return directions, curves
 
-    def _estimate(
-        self, k: int, t: int, traces: np.ndarray, products: np.ndarray, directions: np.ndarray
-    ) -> Debiased:
+    def _estimate(self, k: int, t: int, found: _Readings, directions: np.ndarray) -> Debiased:
         """Estimate coefficients of path k; errors of probes cancel in ratios of their traces."""
         own, widths = self._scores[k], self.widths[:, k]
         if math.isfinite(widths[t]):
@@ -178,23 +212,30 @@ class Responses:
         else:
             relative = np.where(np.isfinite(widths), 0.0, widths)
             relative[t] = 1.0
-        totals = np.concatenate([self.totals[t, k], traces[:, 0]])
-        total, norm = float(totals.mean()), float(self._norms[t, k])
         rank = 1 + directions.shape[1]
-        traces, products = traces[:, :rank], products[:, :rank, :rank]
-        mean, count = traces.mean(axis=0), len(traces)
+        traces, products = found.each[..., :rank], found.products[:, :rank, :rank]
+        mean, count = traces.mean(axis=1), traces.shape[1]  # (k or 1, r)
+        whole = float(found.traces[:, 0].mean())
+        total = np.concatenate([self.totals[t, k], found.traces[:, 0]]).mean()
         reference = to_numpy(own.path.iterates[t - 1, :]).astype(float)[own.features]
         nothing = np.zeros(len(reference))
-        if mean[0] == 0 or total == 0:  # no dual responds
-            change, noise, second, stderr = nothing, nothing, nothing, nothing + np.inf
+        if whole == 0 or total == 0 or np.any(mean[:, 0] == 0):  # no dual responds
+            totals, stderr = nothing, nothing + np.inf
+            change, noise, second = nothing, nothing, nothing
         else:
-            explained = own.products(t)
-            change = (explained + directions @ mean[1:]) / mean[0]
+            explained, growth = own.products(t), mean[:, 0] / whole
+            totals = total * growth + nothing
+            change = (explained + np.sum(directions * mean[:, 1:], axis=1)) / mean[:, 0]
             slopes = np.concatenate([-change[:, None], directions], axis=1)
-            squares = np.sum(((traces - mean) @ slopes.T) ** 2, axis=0)
-            noise = np.sqrt(squares / (count * (count - 1))) / abs(mean[0])
+            deviations = (traces - mean[:, None]) @ slopes[:, :, None]
+            squares = np.sum(deviations[..., 0] ** 2, axis=1)
+            noise = np.sqrt(squares / (count * (count - 1))) / np.abs(mean[:, 0])
             squares = np.sum((slopes @ products.mean(axis=0)) * slopes, axis=1) * own.share**2
-            first = (own.unit * norm) ** 2
+            squares *= np.abs(growth)
+            first = (own.unit * self._norms[t, k]) ** 2
+            if own.selected is not None:
+                every = np.arange(len(own.features))
+                first = first * own.norms_outside(slice(t, t + 1), every)[:, 0] ** 2
             if own.self_normalised:
                 # the component of a dual, or of a response, along the score does not vary; norms in
                 # the complement of the columns do not contain it
@@ -202,18 +243,42 @@ class Responses:
                 squares -= constant
                 if own.inverse is None:
                     first = np.maximum(first - constant, 0.0)
-            second = np.sqrt(np.maximum(squares, 0.0)) / abs(total)
-            stderr = np.hypot(np.sqrt(first) / abs(total), second)
+            second = np.sqrt(np.maximum(squares, 0.0)) / np.abs(totals)
+            stderr = np.hypot(np.sqrt(first) / np.abs(totals), second)
         return Debiased(
             t,
             reference + np.where(own.identified, change, 0.0),
             np.where(own.identified, stderr, np.inf),
             np.where(own.identified, second, 0.0),
             np.where(own.identified, noise, 0.0),
-            total,
+            totals,
             float(self.doubts[t, k]),
             relative,
         )
+
+
+def _growth(found: DualTraces, k: int, readers: Sequence[ReaderOutside]) -> float:
+    """Return the total response where scores of path k vary, on average, relative to all of it."""
+    whole = float(found.traces[k].mean())
+    if found.images is None or not readers or not whole:
+        return 1.0
+    parts = [reader.read(found.traces[k], found.images[k]).mean() for reader in readers]
+    return abs(float(np.mean(parts)) / whole)
+
+
+class _Readings(NamedTuple):
+    """Readings of the probes of a path at one iteration, for curves in time."""
+
+    traces: np.ndarray  # (m, r)
+    products: np.ndarray  # (m, r, r)
+    #: Traces where each score varies, (k, m, r); (1, m, r) if that is the same for all.
+    each: np.ndarray
+
+    @classmethod
+    def joined(cls, parts: Sequence[_Readings]) -> _Readings:
+        """Join those of several sets of probes."""
+        traces, products, each = zip(*parts, strict=True)
+        return cls(np.concatenate(traces), np.concatenate(products), np.concatenate(each, axis=1))
 
 
 def _mean(values: np.ndarray, scores: Scores) -> Any:

@@ -240,7 +240,7 @@ def _check_features(features: Any, p: int) -> np.ndarray:
 
 def between_groups(scores: Scores, debiased: Debiased, groups: np.ndarray) -> np.ndarray:
     """Return cluster-robust standard errors, from the contributions of groups of rows."""
-    if not debiased.total:
+    if not np.all(debiased.total):
         return np.full(len(scores.features), np.inf)
     dual, n = _dual(scores, debiased.t), len(groups)
     sample = RowSample.of(n, groups=groups).local_to(scores.path.design)
@@ -249,7 +249,7 @@ def between_groups(scores: Scores, debiased: Debiased, groups: np.ndarray) -> np
         for which in blocks_of(len(scores.features))
     ]
     spread = n * np.concatenate(errors) * math.sqrt(n / (scores.dimension or n))
-    first = scores.factor * spread / abs(debiased.total)
+    first = scores.factor * spread / np.abs(debiased.total)
     return np.where(scores.identified, np.hypot(first, debiased.second), np.inf)
 
 

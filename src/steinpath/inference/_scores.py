@@ -7,30 +7,31 @@ The score of coefficient j is :math:`z_j = X \Omega e_j / \Omega_{jj}` with the 
 - *residuals*: the residuals of the least-squares regression of column j on all others, for X with
   many more rows than columns. Conditionally on the other columns they vary in the orthogonal
   complement of these only, whose dimension replaces n.
-- *node-wise lasso*: the residuals of a lasso regression on all others, otherwise. Many of these
-  regressions are members of one batch.
+- *node-wise lasso*: the residuals of the least-squares regression on columns that the scaled lasso
+  selects, with penalty :math:`\hat\sigma_j \sqrt{2 \log p / n}`, otherwise. They vary in the
+  orthogonal complement of the selected columns.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import lasso_path
 
 from steinpath._support.arrays import Array, cast, like, namespace, take, to_numpy
 from steinpath._support.validation import check_choice, check_covariance
-from steinpath.algorithms._family import FISTA
-from steinpath.design._base import Design, NormBounds, TransformedDesign
-from steinpath.design._transformed import InterceptDesign, ScaledDesign
-from steinpath.engine._batch import Batch
-from steinpath.engine._data import RunData
+from steinpath.design._base import Design
+from steinpath.design._transformed import InterceptDesign
 from steinpath.engine._path import Path
 from steinpath.engine._traces import row_squares_of
-from steinpath.problem._losses import Squared
-from steinpath.problem._penalties import Lasso
 from steinpath.risk._evidence import columns_of, features_of
 
 # Eigenvalues of the Gram matrix below this fraction of the largest are rounding errors.
@@ -42,12 +43,30 @@ _IDENTIFIED, _COPIES = 1e-7, 1 - 1e-5
 _SIGNS = 64
 # Columns that are read together.
 _BLOCK = 256
-# Node-wise lasso: the penalty is _FACTOR * √(log p / n) on the scale of standardised columns.
-_FACTOR = 0.5
-# Iterations per round and in total; and the relative tolerance of the optimality conditions.
-_STRIDE, _MOST_ITERATIONS, _TOLERANCE = 50, 500, 0.05
-# Bytes for the states of regressions that are run together.
-_ROOM = 2**28
+# Scores that represent all of them.
+_SOME = 32
+# Node-wise lasso: rounds that find the size of the residuals, its relative tolerance, and that of
+# duality gaps; and the share of the dimensions that selected columns may use.
+_ROUNDS, _SETTLED, _GAP, _SELECTED = 30, 1e-4, 1e-6, 0.5
+# Columns up to which all inner products are computed; with more, only those of this many columns,
+# the most correlated ones, for each regression.
+_ALL_COLUMNS, _CANDIDATES = 6000, 1500
+
+
+class ReaderOutside(NamedTuple):
+    """Restriction of traces to the complement of the columns selected for a score.
+
+    The dimension of the complement is replaced by that of all rows, as in the norms of the scores.
+    """
+
+    columns: np.ndarray
+    weights: np.ndarray  # of the images of each probe, (number of columns, m)
+    scale: float
+
+    def read(self, traces: np.ndarray, images: np.ndarray) -> np.ndarray:
+        """Return traces (m, r) there, given products of responses and columns of X (p, m, r)."""
+        explained = np.einsum("am,amr->mr", self.weights, images[self.columns])
+        return np.asarray((traces - explained) * self.scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,13 +87,15 @@ class Scores:
     row_squares: Array | None = field(repr=False)
     #: Largest correlation of each score with another column, where it may be nonzero.
     correlation: np.ndarray | None = None
-    #: The scores, either as combinations of the columns of the design or as residuals.
-    combinations: Array | None = field(default=None, repr=False)  # (p, k)
-    residuals: Array | None = field(default=None, repr=False)  # (n, k)
+    #: The scores as combinations of the columns of the design, of shape (p, k).
+    combinations: Array = field(kw_only=True, repr=False)
     #: Dimension of the space in which the scores vary, if that is less than n.
     dimension: float | None = None
     #: Inverse of the Gram matrix, where scores vary in the complement of the columns only.
     inverse: Array | None = field(default=None, repr=False)
+    #: Columns selected by the regression of each score, and inner products of all columns.
+    selected: tuple[np.ndarray, ...] | None = field(default=None, repr=False)
+    gram: np.ndarray | None = field(default=None, repr=False)
     #: Names of the features, if they are known.
     names: tuple[str, ...] | None = None
 
@@ -83,9 +104,25 @@ class Scores:
         return np.asarray(self.factor > 0)
 
     @property
+    def some(self) -> np.ndarray:
+        """Indices of a few scores, whose mean represents all of them."""
+        return np.unique(np.linspace(0, len(self.features) - 1, _SOME).astype(int))
+
+    @property
     def share(self) -> float:
         """Fraction of the dimensions of the duals in which the scores vary."""
         return (self.dimension or self.path.n_samples) / self.path.n_samples
+
+    @property
+    def plain(self) -> Design:
+        """The design without sample weights, with columns centred by all rows alike."""
+        return _plain(self.path)
+
+    @property
+    def row_sizes(self) -> Array:
+        """Scales of the rows, with mean square 1."""
+        assert self.row_squares is not None
+        return self.row_squares**0.5
 
     def listed(self, which: Sequence[int]) -> str:
         """Return the names of some columns for a message, or their indices without names."""
@@ -97,19 +134,54 @@ class Scores:
         """Whether `factor` has the norms of the scores instead of their expectation."""
         return self.kind != "covariance"
 
-    def read(self, signs: Array) -> Array:
-        """Return the block (n, m) that reads the responses of the duals to these signs."""
-        if self.row_squares is not None:
-            signs = self.row_squares[:, None] * signs
-        return self.path.data.of_copies(self.varying(signs).T).T
+    def read(self, probes: Array) -> Array:
+        """Return the block (n, m) that reads the responses of the duals to these probes."""
+        return self.path.data.of_copies(self.varying(probes).T).T
+
+    def readers_outside(self, probes: Array, which: np.ndarray) -> list[ReaderOutside]:
+        """Return what restricts traces of responses to these probes, for some scores."""
+        n, of_probes = self.path.n_samples, to_numpy(self.plain.adjoint(probes)).astype(float)
+        readers = []
+        for columns, solve in self._selections(which):
+            weights, used = solve(of_probes[columns]), float(len(columns))
+            if self.row_squares is not None:  # the dimensions of rows of unequal size
+                used = float(np.sum(of_probes[columns] * weights)) / probes.shape[1]
+            readers.append(ReaderOutside(columns, weights, n / (self._free - used)))
+        return readers
+
+    def norms_outside(self, t: slice, which: np.ndarray) -> np.ndarray:
+        """Return norms of duals there relative to all of the norms, for some scores: (k, T)."""
+        n = self.path.n_samples
+        duals = self.varying(self.duals(t).T)
+        squares = self.path.design.over_rows(namespace(duals).sum(duals**2, axis=0))
+        squares = np.maximum(to_numpy(squares).astype(float), 1e-300)
+        images = to_numpy(self.path.etas[t, :]).astype(float).T * math.sqrt(n)
+        found = []
+        for columns, solve in self._selections(which):
+            explained = np.sum(images[columns] * solve(images[columns]), axis=0)
+            shares = np.maximum(1 - explained / squares, 0.0)
+            found.append(np.sqrt(shares * n / (self._free - len(columns))))
+        return np.stack(found)
+
+    @property
+    def _free(self) -> int:
+        return self.path.n_samples - self.path.fit_intercept
+
+    def _selections(self, which: np.ndarray) -> Iterator[tuple[np.ndarray, Callable[..., Any]]]:
+        """Yield the columns selected for some scores, and a function that inverts their Gram."""
+        assert self.selected is not None
+        assert self.gram is not None
+        for k in which:
+            columns = self.selected[k]
+            yield columns, _inverse(self.gram[np.ix_(columns, columns)])
 
     def duals(self, t: slice) -> Array:
         """Return duals of some iterations, (T, n), those of a row summed over its copies."""
         return self.path.data.of_copies(self.path.duals[t, :])
 
-    def norms(self) -> np.ndarray:
+    def norms(self, t: slice = slice(None)) -> np.ndarray:
         """Norms of the duals ``u^0 … u^N`` in the space in which the scores vary."""
-        duals, over_rows = self.duals(slice(None)), self.path.design.over_rows
+        duals, over_rows = self.duals(t), self.path.design.over_rows
         xp = namespace(duals)
         if self.row_squares is not None:
             weighted = self.row_squares[:, None] * self.varying(duals.T) ** 2
@@ -119,7 +191,7 @@ class Scores:
             if self.path.fit_intercept:
                 squares = squares - over_rows(xp.sum(duals, axis=1)) ** 2 / self.path.n_samples
             if self.inverse is not None:
-                images = self.path.etas[:, : self.inverse.shape[0]]
+                images = self.path.etas[t, : self.inverse.shape[0]]
                 images = cast(images, self.inverse.dtype) * math.sqrt(self.path.n_samples)
                 explained = xp.sum((images @ self.inverse) * images, axis=1)
                 squares = cast(squares, self.inverse.dtype) - explained
@@ -127,21 +199,14 @@ class Scores:
 
     def products(self, t: int) -> np.ndarray:
         """Return ``factor * zᵀu^t``, of shape (k,)."""
-        if self.residuals is not None:
-            dual = self.duals(slice(t, t + 1))[0, :]
-            products = self.path.design.over_rows(self.residuals.T @ dual)
-        else:
-            assert self.combinations is not None
-            images = self.path.etas[t, : self.combinations.shape[0]]
-            products = self.combinations.T @ cast(images, self.combinations.dtype)
-            products = products * math.sqrt(self.path.n_samples)
-        return np.asarray(self.factor * to_numpy(products).astype(float))
+        images = self.path.etas[t, : self.combinations.shape[0]]
+        products = self.combinations.T @ cast(images, self.combinations.dtype)
+        return np.asarray(
+            self.factor * to_numpy(products).astype(float) * math.sqrt(self.path.n_samples)
+        )
 
     def columns(self, which: np.ndarray) -> np.ndarray:
         """Return some scores, of shape (n, len(which)), for the rows of this process."""
-        if self.residuals is not None:
-            return to_numpy(take(self.residuals, which, axis=1)).astype(float)
-        assert self.combinations is not None
         design = _plain(self.path)
         block = cast(take(self.combinations, which, axis=1), design.example.dtype)
         return to_numpy(design.forward(self._with_intercept(block))).astype(float)
@@ -248,13 +313,13 @@ def residual_scores(path: Path, features: np.ndarray, row_squares: Array | None)
     factor = np.where(identified, diagonal, 0.0) / units[features] ** 2
     inverse = inverse / np.outer(units, units)
     combinations = _in_double(inverse[:, features] / np.where(identified, factor, 1.0), path)
-    args = "residuals", path, features, factor, np.sqrt(factor), row_squares, None, combinations
-    scores = Scores(*args, inverse=_in_double(inverse, path))
+    args = "residuals", path, features, factor, np.sqrt(factor), row_squares
+    scores = Scores(*args, combinations=combinations, inverse=_in_double(inverse, path))
     # the dimension of the complement, with rows weighted by their squared scales
     free = float(n - path.fit_intercept - int(positive.sum()))
     if row_squares is not None:
         signs = path.design.local(path.design.signs(np.random.default_rng(0), n, _SIGNS))
-        read = signs if row_squares is None else row_squares[:, None] * signs
+        read = row_squares[:, None] * signs
         total = path.design.over_rows(namespace(signs).sum(signs * scores.varying(read)))
         free = float(total) / _SIGNS
     return replace(scores, factor=free * factor, unit=np.sqrt(free * factor), dimension=free)
@@ -281,80 +346,100 @@ def nodewise_scores(path: Path, features: np.ndarray, row_squares: Array | None)
     """Return residuals of lasso regressions on all other columns; zero for constant columns."""
     n, p, design = path.n_samples, path.n_features, _plain(path)
     scales = column_scales(design, p)
-    # constant columns and that of an intercept are excluded from all regressions
-    divisors = np.full(design.shape[1], np.inf)
-    divisors[:p][scales > 0] = scales[scales > 0]
-    scaled = ScaledDesign(design, design.array(divisors))
-    lam = _FACTOR * math.sqrt(math.log(max(p, 2)))
-    width = max(1, min(64, _ROOM // (16 * sum(design.shape) * _MOST_ITERATIONS)))
-    blocks = [
-        _regress(scaled, features[k : k + width], scales, lam)
-        for k in range(0, len(features), width)
-    ]
-    parts = list(zip(*blocks, strict=True))
-    residuals = namespace(parts[0][0]).concat(parts[0], axis=1)
-    products, correlation = np.concatenate(parts[1]), np.concatenate(parts[2])
-    norms = np.sqrt(design.over_rows(np.sum(to_numpy(residuals).astype(float) ** 2, axis=0)))
-    explained = products <= _IDENTIFIED * n * scales[features] ** 2
-    identified = ~explained & (correlation < _COPIES)
-    factor = np.where(identified, n / np.where(identified, products, 1.0), 0.0)
-    unit = factor * norms / math.sqrt(n)
-    kind = "node-wise lasso"
-    return Scores(kind, path, features, factor, unit, row_squares, correlation, residuals=residuals)
+    units = np.where(scales > 0, scales, 1.0)
+    gram = _gram(path, p) if p <= _ALL_COLUMNS else None
+    correlations = None if gram is None else _correlations(gram, scales, n)
+    combinations = np.zeros((p, len(features)))
+    selected, squares, largest = [], np.zeros(len(features)), np.zeros(len(features))
+    for k, j in enumerate(features):
+        if correlations is None:
+            places, of_these = _candidates(design, j, scales)
+        else:
+            places, of_these = np.arange(p), correlations
+        own = int(np.flatnonzero(places == j)[0])
+        coef, squares[k], largest[k] = _regression(of_these, own, n - path.fit_intercept)
+        combinations[places, k] = -coef * scales[j] / units[places]
+        combinations[j, k] = 1.0
+        selected.append(places[coef != 0])
+    identified = (squares > _IDENTIFIED) & (largest < _COPIES) & (scales[features] > 0)
+    combinations[:, scales[features] == 0] = 0.0
+    squares = np.where(identified, scales[features] ** 2 * squares, 1.0)
+    factor = np.where(identified, 1 / squares, 0.0)
+    unit = np.sqrt(factor)
+    args = "node-wise lasso", path, features, factor, unit, row_squares, largest
+    known = None if gram is None else tuple(selected)
+    of_X = _in_double(combinations, path)
+    return Scores(*args, combinations=of_X, selected=known, gram=gram)
 
 
-def _regress(
-    scaled: ScaledDesign, features: np.ndarray, scales: np.ndarray, lam: float
-) -> tuple[Array, np.ndarray, np.ndarray]:
-    """Return residuals (n, k), products with their columns, largest correlations with others."""
-    n, members, own = scaled.n_rows, len(features), scales[features]
-    # of the unscaled columns, for which `columns_of` handles the intercept
-    columns = columns_of(scaled.inner, features) / scaled.array(np.where(own > 0, own, np.inf))
-    others = OtherColumns(scaled, features)
-    data = RunData(columns, Squared(), others, np.zeros(members))
-    batch = Batch.start(data, Lasso(lam).repeated(members), FISTA(), members)
-    while batch.n_iter < _MOST_ITERATIONS:
-        batch = batch.extended(batch.n_iter + _STRIDE)
-        residuals = columns - take(batch.states.product, np.array([batch.n_iter]), axis=1)[:, 0].T
-        gradient = to_numpy(others.adjoint(residuals[:, :, None]))[..., 0] / n  # at most alpha
-        if np.max(np.abs(gradient)) <= (1 + _TOLERANCE) * lam / math.sqrt(n):
-            break
-    xp = namespace(residuals)
-    sums = xp.sum(cast(residuals, xp.float64) ** 2, axis=0), xp.sum(residuals * columns, axis=0)
-    squares, inner = scaled.over_rows(np.stack([to_numpy(total).astype(float) for total in sums]))
-    norms = np.sqrt(squares)
-    correlation = np.abs(gradient).max(axis=0) / (np.where(norms > 0, norms, 1.0) / math.sqrt(n))
-    return residuals * scaled.array(own), own**2 * inner, correlation
+def _correlations(gram: np.ndarray, scales: np.ndarray, n: int) -> np.ndarray:
+    """Return correlations of columns; constant ones are uncorrelated with all others."""
+    inverse = np.divide(1.0, scales, out=np.zeros_like(scales), where=scales > 0)
+    correlations = gram * np.outer(inverse, inverse) / n
+    np.fill_diagonal(correlations, 1.0)
+    return correlations
 
 
-class OtherColumns(TransformedDesign):
-    """Columns of a design, of which column ``own[k]`` is hidden from member k."""
+def _candidates(design: Design, j: int, scales: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the columns that are most correlated with column j, j itself, and correlations."""
+    column = columns_of(design, np.array([j]))
+    products = np.abs(to_numpy(design.adjoint(column)).astype(float)[: len(scales), 0])
+    sizes = np.divide(products, scales, out=np.zeros_like(products), where=scales > 0)
+    sizes[j] = np.inf
+    places = np.sort(np.argpartition(-sizes, _CANDIDATES)[:_CANDIDATES])
+    block = to_numpy(columns_of(design, places)).astype(float)
+    return places, _correlations(design.over_rows(block.T @ block), scales[places], design.n_rows)
 
-    def __init__(self, scaled: ScaledDesign, own: np.ndarray):
-        super().__init__(scaled)
-        self._scaled, self._own = scaled, own
-        visible = np.ones((scaled.shape[1], len(own)))
-        visible[own, np.arange(len(own))] = 0
-        self._visible = scaled.array(visible)[:, :, None]
 
-    @property
-    def members(self) -> int:
-        return len(self._own)
+def _regression(correlations: np.ndarray, j: int, n: int) -> tuple[np.ndarray, float, float]:
+    """Regress column j, of mean square 1, on the columns that the scaled lasso selects.
 
-    def member(self, k: int) -> OtherColumns:
-        return self.some(np.array([k]))
+    Returns the coefficients, the mean square of the residuals, and their largest correlation with
+    another column (Sun and Zhang, 2012).
+    """
+    own, coef, size = correlations[j].copy(), np.zeros(len(correlations)), 1.0
+    others = own.copy()
+    others[j] = 0.0
+    selected, unit = np.array([], dtype=int), math.sqrt(2 * math.log(max(len(own), 2)) / n)
+    # column j is uncorrelated with all others meanwhile, so that it is not selected
+    correlations[j] = correlations[:, j] = 0.0
+    try:
+        for _ in range(_ROUNDS):
+            coef, before = _lasso(correlations, others, unit * size, coef), size
+            some = np.flatnonzero(coef)
+            if len(some) > _SELECTED * n:
+                break
+            explained = coef[some] @ (
+                2 * others[some] - correlations[np.ix_(some, some)] @ coef[some]
+            )
+            selected, size = some, math.sqrt(max(1 - float(explained), 0.0))
+            if size > (1 - _SETTLED) * before:
+                break
+        coef = np.zeros(len(own))
+        coef[selected] = _inverse(correlations[np.ix_(selected, selected)])(others[selected])
+        square = max(1 - float(coef[selected] @ others[selected]), 0.0)
+        gradient = np.abs(others - correlations[:, selected] @ coef[selected]).max()
+    finally:
+        correlations[j] = correlations[:, j] = own
+    return coef, square, min(float(gradient) / math.sqrt(square), 1.0) if square else 1.0
 
-    def some(self, members: np.ndarray) -> OtherColumns:
-        return OtherColumns(self._scaled, self._own[members])
 
-    def forward(self, block: Array) -> Array:
-        return self._scaled.forward(self._visible * block)
+def _inverse(gram: np.ndarray) -> Callable[..., Any]:
+    """Return a function that multiplies by the inverse of a Gram matrix, perhaps of duplicates."""
+    gram[np.diag_indices(len(gram))] *= 1 + _RANK_TOL
+    return partial(cho_solve, cho_factor(gram), check_finite=False)
 
-    def adjoint(self, block: Array) -> Array:
-        return self._visible * self._scaled.adjoint(block)
 
-    def norm_bounds(self) -> NormBounds:
-        return self._scaled.norm_bounds()  # of all columns, which bound that of each member
+def _lasso(gram: np.ndarray, products: np.ndarray, penalty: float, start: np.ndarray) -> np.ndarray:
+    """Return lasso coefficients from the inner products of the columns, for responses of norm 1."""
+    shape = np.empty((1, len(products)))  # scikit-learn uses nothing else of X
+    how: dict[str, Any] = {"precompute": gram, "Xy": products, "coef_init": start}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        _, path, _ = lasso_path(
+            shape, np.ones(1), alphas=[penalty], tol=_GAP, check_input=False, **how
+        )
+    return np.ascontiguousarray(path[:, 0])
 
 
 # ----- Columns of X -----
