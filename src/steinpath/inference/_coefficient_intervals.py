@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import stdtr, stdtrit
 
 from steinpath._support.charts import interval_chart, on_axes
 from steinpath._support.printing import Summary, fragment, number
@@ -45,6 +45,10 @@ class CoefficientIntervals(Tabular):
         Indices of the columns of X.
     level : float
         Confidence level of each single interval.
+    df : ndarray of shape (k,)
+        Degrees of freedom of the t distribution of the intervals and p-values: rows, less an
+        intercept and the columns in the regression of the feature on others; infinite (the normal
+        distribution) if the covariance is known; and at most the number of groups less one.
     probe_stderr : ndarray of shape (k,)
         Monte Carlo error alone, from the random probes.
     relative_width : ndarray of shape (n_iter + 1,)
@@ -68,6 +72,7 @@ class CoefficientIntervals(Tabular):
     t: int
     features: np.ndarray
     level: float
+    df: np.ndarray
     probe_stderr: np.ndarray
     relative_width: np.ndarray = field(repr=False)
     scores: str
@@ -92,7 +97,7 @@ class CoefficientIntervals(Tabular):
         sizes = np.abs(self.estimate)
         certain = np.where(sizes > 0, np.inf, 0.0)  # for an exact fit
         scores = np.divide(sizes, self.stderr, out=certain, where=self.stderr > 0)
-        return np.asarray(2 * ndtr(-scores))
+        return np.asarray(2 * stdtr(self.df, -scores))
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -101,7 +106,7 @@ class CoefficientIntervals(Tabular):
 
     @property
     def _half_width(self) -> np.ndarray:
-        return float(ndtri(0.5 + self.level / 2)) * self.stderr
+        return np.asarray(stdtrit(self.df, 0.5 + self.level / 2) * self.stderr)
 
     def significant(self, fdr: float = 0.1, n_tests: int | None = None) -> np.ndarray:
         """Return which coefficients the Benjamini–Hochberg procedure declares nonzero.

@@ -28,8 +28,8 @@ _SMALL = 0.5
 # Tolerance for the Monte Carlo error in standard errors; how often the probes are doubled.
 _NOISE, _DOUBLINGS = 0.1, 4
 # Standard errors by which total responses are reduced before widths are compared; and the factor
-# within which widths are regarded as equal.
-_DOUBT, _AS_SHORT = 3.0, 1.03
+# within which iterations are neighbours.
+_DOUBT, _NEAR = 3.0, 1.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,8 +160,12 @@ class Responses:
             (times if of_columns else (), of_columns),
         )
 
-    def debias(self, times: Sequence[int]) -> list[Debiased]:
-        """Debias the coefficients of each path, each at its own iteration."""
+    def debias(self, times: Sequence[int], selected: bool = False) -> list[Debiased]:
+        """Debias the coefficients of each path, each at its own iteration.
+
+        If these were selected for short intervals, their total responses are too large rather than
+        too small, which the standard errors count as a second error of the same size.
+        """
         directions, curves = self._directions(times)
         last, members, rank = curves.shape
         count = int(np.clip(_COLUMNS * self._batch.n_iter / (rank * last), _FEWEST, _PROBES))
@@ -178,7 +182,7 @@ class Responses:
                     each = np.stack([reader.read(traces, images[k]) for reader in readers])
                 readings[k].append(_Readings(traces, products, each))
             debiased = [
-                self._estimate(k, t, _Readings.joined(readings[k]), directions[k])
+                self._estimate(k, t, _Readings.joined(readings[k]), directions[k], selected)
                 for k, t in enumerate(times)
             ]
             if all(share_of_noise(own.noise, own.stderr) <= _NOISE**2 for own in debiased):
@@ -204,7 +208,9 @@ class Responses:
         ]
         return directions, curves
 
-    def _estimate(self, k: int, t: int, found: _Readings, directions: np.ndarray) -> Debiased:
+    def _estimate(
+        self, k: int, t: int, found: _Readings, directions: np.ndarray, selected: bool
+    ) -> Debiased:
         """Estimate coefficients of path k; errors of probes cancel in ratios of their traces."""
         own, widths = self._scores[k], self.widths[:, k]
         if math.isfinite(widths[t]):
@@ -243,7 +249,7 @@ class Responses:
                 squares -= constant
                 if own.inverse is None:
                     first = np.maximum(first - constant, 0.0)
-            second = np.sqrt(np.maximum(squares, 0.0)) / np.abs(totals)
+            second = np.sqrt(np.maximum((1 + selected) * squares, 0.0)) / np.abs(totals)
             stderr = np.hypot(np.sqrt(first) / np.abs(totals), second)
         return Debiased(
             t,
@@ -303,28 +309,35 @@ def debias(
     """Debias the coefficients of each path, at each of ``times``; None: with short intervals."""
     responses = Responses(batch, scores, rngs, times)
     best = [iterate for iterate, _ in responses.shortest()]
-    return [responses.debias(best if t is None else [t] * len(batch)) for t in times]
+    return [
+        responses.debias(best, selected=True) if t is None else responses.debias([t] * len(batch))
+        for t in times
+    ]
 
 
 def shortest(widths: np.ndarray, doubts: np.ndarray) -> tuple[int, bool]:
     """Return an early iteration with short intervals, and whether later ones cannot change it.
 
     The smallest of many widths is biased downwards. So each is computed with a total response
-    reduced by three standard errors (``doubts`` are relative ones), and the first of about equally
-    good iterations is returned.
+    reduced by three standard errors (``doubts`` are relative ones), and averaged over neighbours.
     """
     # the relative error is too small where a total response is too large by chance
     doubt = np.concatenate([[np.inf], np.maximum.accumulate(doubts[1:])])
     likely = np.where(_DOUBT * doubt < 1, widths / np.maximum(1 - _DOUBT * doubt, 1e-9), np.inf)
     for end in range(_LEAST, len(widths), _LOOK):
-        best = _first_good(likely[: end + 1], doubt)
+        best = _smallest(likely[: end + 1], doubt)
         if end >= _BEYOND * best:
             return best, True
-    return _first_good(likely, doubt), False
+    return _smallest(likely, doubt), False
 
 
-def _first_good(likely: np.ndarray, doubt: np.ndarray) -> int:
-    """Return the first of the shortest widths; if all are doubtful, the least doubtful one."""
+def _smallest(likely: np.ndarray, doubt: np.ndarray) -> int:
+    """Return the iteration of the smallest width; if all are doubtful, the least doubtful one."""
     if not np.isfinite(likely).any():
         return 1 + int(np.argmin(doubt[1 : len(likely)]))
-    return int(np.argmax(likely <= _AS_SHORT * np.min(likely)))
+    with np.errstate(divide="ignore"):
+        logs, means = np.log(likely), np.full(len(likely), np.inf)
+    for t in range(1, len(likely)):
+        means[t] = np.mean(logs[math.ceil(t / _NEAR) : int(t * _NEAR) + 1])
+    best = means if np.min(means) < np.inf else logs
+    return int(np.argmin(best))

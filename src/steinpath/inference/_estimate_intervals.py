@@ -12,6 +12,7 @@ import numpy as np
 
 from steinpath._support.arrays import to_numpy
 from steinpath._support.docstrings import describes_as
+from steinpath._support.printing import number
 from steinpath._support.validation import (
     check_choice,
     check_count,
@@ -212,12 +213,16 @@ def _intervals(
 ) -> CoefficientIntervals:
     stderr = debiased.stderr if groups is None else between_groups(scores, debiased, groups)
     stderr = np.hypot(stderr, debiased.noise)
+    df = scores.degrees_of_freedom
+    if groups is not None:
+        df = np.minimum(df, max(int(groups.max()), 1))
     return CoefficientIntervals(
         debiased.estimate,
         stderr,
         debiased.t,
         scores.features,
         level,
+        df,
         debiased.noise,
         debiased.relative_width,
         scores.kind,
@@ -368,12 +373,22 @@ def _dominant_rows(scores: Scores, dual_squares: np.ndarray) -> Diagnostic | Non
 
 def _row_norms(scores: Scores, dual_squares: np.ndarray) -> Diagnostic | None:
     path, over_rows = scores.path, scores.path.design.over_rows
+    meaning = "Are row norms similar, or accounted for?"
+    if scores.row_squares is not None:
+        squares = to_numpy(scores.row_squares).astype(float)
+        spread = float(over_rows(np.sum(squares**2))) / path.n_samples - 1
+        message = (
+            "row norms of X vary widely (the relative variance of their squares is "
+            f"{number(spread, 2)}): the intervals depend on few rows and may be too short; "
+            "transform heavy-tailed columns"
+        )
+        return Diagnostic("row norms", spread, 1.0, message, meaning)
     try:
         squares = to_numpy(path.design.row_squares()).astype(float)
     except NotImplementedError:
         return None
     mean = float(over_rows(squares.sum())) / path.n_samples
-    if scores.row_squares is not None or not mean > 0:
+    if not mean > 0:
         return None
     sums = over_rows(np.array([np.sum(squares / mean * dual_squares), np.sum(dual_squares)]))
     error = abs(float(sums[0] / (sums[1] or 1.0)) - 1)
@@ -381,7 +396,6 @@ def _row_norms(scores: Scores, dual_squares: np.ndarray) -> Diagnostic | None:
         "row norms of X vary, and rows with large norms have larger duals (variances are off by "
         f"{error:.0%}); use row_scale='norm'"
     )
-    meaning = "Are row norms similar, or accounted for?"
     return Diagnostic("row norms", error if error < math.inf else 0.0, 0.25, message, meaning)
 
 

@@ -109,6 +109,15 @@ class Scores:
         return np.unique(np.linspace(0, len(self.features) - 1, _SOME).astype(int))
 
     @property
+    def degrees_of_freedom(self) -> np.ndarray:
+        """Dimensions that the norm of a dual is estimated from, for each score."""
+        if self.kind == "covariance":
+            return np.full(len(self.features), np.inf)
+        used = [len(columns) for columns in self.selected or ()]
+        free = self._free if self.dimension is None else self.dimension
+        return free - (np.array(used, float) if used else np.zeros(len(self.features)))
+
+    @property
     def share(self) -> float:
         """Fraction of the dimensions of the duals in which the scores vary."""
         return (self.dimension or self.path.n_samples) / self.path.n_samples
