@@ -368,7 +368,7 @@ class FitIntervals:
 
 
 def fit_intervals(fitted: Fitted) -> FitIntervals:
-    """Return `coef_intervals` of a regression without the most frequent levels of categories.
+    """Return `coef_intervals` of a model without the most frequent levels of categories.
 
     If each interval requires a regression on all other features, only the largest coefficients
     have one.
@@ -379,7 +379,7 @@ def fit_intervals(fitted: Fitted) -> FitIntervals:
     scale = to_numpy(model.scale_)
     if len(kept) > MOST_FEATURES and not enough_rows(fitted.shape[0] - 1, len(kept)):
         on_path = largest_sizes(to_numpy(fitted.tuning.path.coef))
-        effects = np.abs(to_numpy(model.coef_) * scale)
+        effects = np.abs(fitted.coefficients(model).effects)
         order = np.lexsort((-on_path[kept], -effects[kept]))
         wanted = np.sort(kept[order[:MOST_FEATURES]])
     of_X = np.arange(len(names)) if fitted.terms is None else fitted.terms.kept
@@ -403,14 +403,23 @@ def fit_intervals(fitted: Fitted) -> FitIntervals:
     of_terms = " or of terms" if fitted.levels else ""
     if grouped := fitted.dependence == "groups":
         notes.append("standard errors are robust to dependence within groups")
+    form, of_alpha = "a linear model", f"the selection of alpha{of_terms}"
+    if found.scale == "index":
+        form = "that the class depends on one linear combination of the features"
+        notes.append(
+            "the coefficients are estimated up to one common factor: p-values, signs and ratios "
+            "are valid, but the numbers are not changes in log-odds"
+        )
+    if fitted.classes and fitted.several:
+        notes.append(f"the intervals are for {fitted.main_label!r:.60} against the rest")
     return FitIntervals(
         found=found,
         rows=tuple(Interval(*row) for row in rows),
         warnings=tuple(warnings),
         notes=tuple(notes),
         assumptions=(
-            f"The intervals assume independent {'groups of rows' if grouped else 'rows'} and a "
-            f"linear model; they are not adjusted for the selection of alpha{of_terms}."
+            f"The intervals assume independent {'groups of rows' if grouped else 'rows'} and "
+            f"{form}; they are not adjusted for {of_alpha}."
         ),
         n_tests=len(kept),
     )

@@ -19,6 +19,7 @@ from steinpath._support.arrays import Array, beside, is_foreign, like, namespace
 from steinpath._support.printing import with_error
 from steinpath._support.validation import check_choice, read_array
 from steinpath.estimators._base import GeneralEstimator, NamedEstimator, Part, PathEstimator
+from steinpath.estimators._coef_intervals import WithCoefficientIntervals
 from steinpath.estimators._docstrings import documented, of_features
 from steinpath.estimators._fit import PreparedRows
 from steinpath.estimators._regressors import PathRegressor
@@ -75,7 +76,7 @@ def _on_host(name: str, values: Any) -> Any:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class Classifier(ClassifierMixin, PathEstimator):  # type: ignore[misc]
+class Classifier(ClassifierMixin, WithCoefficientIntervals, PathEstimator):  # type: ignore[misc]
     """Base class of classifiers; see `PathClassifier` for the parameters."""
 
     class_weight: Any = None

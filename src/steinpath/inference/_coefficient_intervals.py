@@ -55,6 +55,10 @@ class CoefficientIntervals(Tabular):
         Approximate average width of the intervals at each iteration relative to that at ``t``. It
         is infinite at 0, and not computed (NaN) after ``t`` if ``t`` was given, and otherwise after
         about ``4 * t``.
+    scale : str
+        "coefficient"; or "index" for margin losses (classification): the intervals are for the
+        coefficients of the linear combination that the response depends on, up to one factor
+        that is common to all of them. Tests, signs and ratios do not depend on it.
     scores : str
         "covariance", "residuals" or "node-wise lasso": how the part of each column that the others
         do not explain was computed.
@@ -78,6 +82,7 @@ class CoefficientIntervals(Tabular):
     scores: str
     diagnostics: tuple[Diagnostic, ...] = field(default=(), repr=False)
     names: tuple[str, ...] | None = field(default=None, repr=False)
+    scale: str = "coefficient"
     #: Library of the data frame that X came as, if it did.
     library: str | None = field(default=None, repr=False)
 
@@ -103,6 +108,11 @@ class CoefficientIntervals(Tabular):
     def warnings(self) -> tuple[str, ...]:
         """Warnings about the intervals."""
         return tuple(check.message for check in self.diagnostics if check.warns)
+
+    @property
+    def what(self) -> str:
+        """What the intervals are for, in words."""
+        return "coefficient" + " up to a common factor" * (self.scale == "index")
 
     @property
     def _half_width(self) -> np.ndarray:
@@ -182,8 +192,9 @@ class CoefficientIntervals(Tabular):
             else (name, number(b, 3), number(se, 3), f"{p:.3f}", number(low, 3), number(high, 3))
             for name, b, se, p, low, high in zip(self._labels(), *columns, strict=True)
         )
+        what = "Debiased estimates" + ", up to a common factor" * (self.scale == "index")
         note = (
-            "Debiased estimates. The level holds for each interval separately; p-values are "
+            f"{what}. The level holds for each interval separately; p-values are "
             "two-sided and not adjusted for multiple testing (see significant())."
         )
         return Summary("Coefficient Intervals", self._facts(), head, rows, (note, *self.warnings))
@@ -197,6 +208,7 @@ class CoefficientIntervals(Tabular):
             ("Confidence Level", f"{self.level:g}"),
             ("Iteration", str(self.t)),
             ("Scores", self.scores),
+            *([("Scale", "index (up to a factor)")] if self.scale == "index" else []),
         )
 
     def _repr_html_(self) -> str:
@@ -205,7 +217,7 @@ class CoefficientIntervals(Tabular):
         # the smallest p-values, in the order of the estimates
         shown = np.argsort(self.pvalue, kind="stable")[:_SHOWN]
         shown = shown[np.argsort(-self.estimate[shown], kind="stable")]
-        names, label = self._labels(), f"coefficient, {self.level:.0%} interval"
+        names, label = self._labels(), f"{self.what}, {self.level:.0%} interval"
         if len(shown) < len(names):
             label += f" ({len(shown)} smallest p-values)"
         columns = (values[shown] for values in (self.estimate, self.lower, self.upper))

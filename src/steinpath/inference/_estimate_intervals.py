@@ -50,7 +50,9 @@ def coefficient_intervals(
     The estimates are debiased for the penalty and early stopping, with the derivatives of the dual
     iterates with respect to the residuals. This is valid for every regression loss and every
     penalty, also with more columns than rows, if the model is linear and the rows of X are
-    independent and approximately Gaussian.
+    independent and approximately Gaussian. For margin losses (classification), and for any loss if
+    the response depends on a linear combination of the columns in another way, the estimates are of
+    its coefficients up to one common factor.
 
     Parameters
     ----------
@@ -78,9 +80,9 @@ def coefficient_intervals(
     scores : {"auto", "residuals", "node-wise lasso"}, default="auto"
         How to compute the part of each column that the others do not explain, if the covariance is
         not known: by least squares, which needs more rows than columns and widens intervals by
-        :math:`\sqrt{n / (n - p)}`, or by the lasso with penalty :math:`\sqrt{\log p / n} / 2` on
-        standardised columns. "auto" uses least squares if there are three times as many rows as
-        columns.
+        :math:`\sqrt{n / (n - p)}`; or by least squares on the columns that the scaled lasso
+        selects, with penalty :math:`\sqrt{2 \log p / n}` times the standard deviation of the
+        residuals. "auto" uses the former if there are three times as many rows as columns.
     names : sequence of str of length p, optional
         Names of the columns, for tables, plots and warnings.
 
@@ -101,9 +103,15 @@ def coefficient_intervals(
     from the second-order Stein formula, is the uncertainty of :math:`C_t`, and matters for
     coefficients that are far from zero. Where the scores are estimated, their norms replace
     :math:`\Omega_{jj}`, and :math:`(\Omega_{jj} z_j^\top u^t)^2 / n` is subtracted from either
-    term, since the component along a score does not vary then. The traces are estimated with random
-    signs. Intervals are not available for margin losses (classification), since they assume a
-    linear model of the response, nor for paths with sample weights.
+    term, since the component along a score does not vary then; with the node-wise lasso, traces and
+    norms are those in the complement of the selected columns. The traces are estimated with random
+    signs. If :math:`t` is not given, the second term counts twice, since an iterate with short
+    intervals is likely to be one whose :math:`C_t` is too large.
+
+    None of this needs a linear model for a coefficient that is zero: if the response depends on the
+    other columns only, its estimate divided by the standard error is approximately standard normal,
+    whatever the loss. So p-values and false discovery rates are valid for classification, and for
+    regression with a misspecified model; the size of nonzero coefficients then is not.
 
     Examples
     --------
@@ -180,11 +188,6 @@ def intervals_along(
     else:
         batch, paths, rngs = source, list(source), [spawned(rng) for _ in source]
     path = paths[0]
-    if path.loss.margin:
-        raise ValueError(
-            f"coefficient intervals are not available for {path.loss!r}: they assume a linear "
-            "model of the response; use a regression loss such as sp.LAD()"
-        )
     times = [t if t is None else check_count("t", t, high=path.n_iter) for t in times]
     level = check_number("level", level, low=0, high=1, open_low=True, open_high=True)
     features = _check_features(features, path.n_features)
@@ -228,6 +231,7 @@ def _intervals(
         scores.kind,
         check_intervals(scores, debiased, stderr, groups),
         scores.names,
+        "index" if scores.path.loss.margin else "coefficient",
     )
 
 

@@ -58,7 +58,7 @@ def plot_intervals(
             axes.plot(intervals.estimate[k], place, "o", color=colour, ms=3)
         label_lines(axes, [names[k] for k in shown])
         axes.locator_params(axis="x", nbins=6)
-        axes.set_xlabel(f"coefficient with {intervals.level:.0%} confidence interval")
+        axes.set_xlabel(f"{intervals.what}, {intervals.level:.0%} confidence interval")
         some = f"{len(shown)} of {total}, " if len(shown) < total else ""
         note(axes, f"{some}coloured: significant at FDR {fdr:.0%}")
     return axes

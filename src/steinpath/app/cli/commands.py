@@ -322,9 +322,9 @@ _with_score = declared(
 #: For commands that save a model.
 _with_intervals = declared(
     f"""
-    --intervals  Add {LEVEL:.0%} confidence intervals and p-values for the coefficients (regression
-        only). With more than {MOST_FEATURES} features and few rows per feature, only for the
-        {MOST_FEATURES} largest coefficients.
+    --intervals  Add {LEVEL:.0%} confidence intervals and p-values for the coefficients; of classes,
+        up to one common factor. With more than {MOST_FEATURES} features and few rows per feature,
+        only for the {MOST_FEATURES} largest coefficients.
     """,
     intervals=FLAG,
 )

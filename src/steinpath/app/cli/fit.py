@@ -223,12 +223,7 @@ def _terms(options: dict[str, Any], automatic: bool, on_cluster: bool) -> dict[s
 
 
 def _check_classes(roles: Roles, cv: Any, options: dict[str, Any]) -> None:
-    """Refuse intervals, and groups and time splits whose training rows lack a class."""
-    if options.get("intervals"):
-        raise click.UsageError(
-            "--intervals requires a numeric target, but the task is classification; for a target "
-            "of two numbers, use --task regression"
-        )
+    """Refuse groups and time splits whose training rows lack a class."""
     for label in np.unique(roles.y).tolist():
         of_class = roles.y == label
         if roles.groups is not None and len(np.unique(roles.groups[of_class])) < 2:

@@ -80,6 +80,7 @@ def as_json(result: Result, files: dict[str, str]) -> dict[str, Any]:
         found["coefficient_intervals"] = {
             "t": intervals.found.t,
             "level": LEVEL,
+            "scale": intervals.found.scale,
             "scores": intervals.found.scores,
             "fdr": FDR,
             "fdr_features": intervals.n_tests,
@@ -258,5 +259,5 @@ def _draw_intervals(found: FitIntervals) -> Any:
     """Draw a forest plot, per standard deviation of the features so that they are comparable."""
     per_deviation = found.found.rescaled(1 / np.array([row.scale for row in found.rows]))
     axes = per_deviation.plot(fdr=FDR, n_tests=found.n_tests)
-    axes.set_xlabel(f"coefficient per s.d., {LEVEL:.0%} confidence interval")
+    axes.set_xlabel(f"{found.found.what}, per s.d., {LEVEL:.0%} confidence interval")
     return axes

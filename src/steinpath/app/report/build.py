@@ -597,7 +597,8 @@ def report(
     source : str, optional
         Name of the data, for the title.
     intervals : bool, default=False
-        Whether to add confidence intervals for the coefficients of a regression.
+        Whether to add confidence intervals for the coefficients; with classes, up to a common
+        factor.
 
     See Also
     --------
@@ -616,8 +617,6 @@ def report(
     fitted = Fitted(model)
     if fitted.several and not fitted.classes:
         raise ValueError("a report is about one quantile; use one of model.estimators_")
-    if intervals and fitted.classes:
-        raise ValueError("intervals=True requires a regression; this model is a classifier")
     encoder = fitted.encoder
     result = Result(
         fitted,
