@@ -5,7 +5,7 @@
     python -m benchmarks.accuracy.intervals --sets 20 --jobs 2
     python -m benchmarks.accuracy.intervals --json benchmarks/results/intervals.json
 
-Three tables for the paper's model (Toeplitz 0.5, a tenth of the coefficients nonzero):
+Four tables for the paper's model (Toeplitz 0.5, a tenth of the coefficients nonzero):
 
 - **cost** with known covariance, for all coefficients and including the selection of the iteration,
   as a multiple of a plain NumPy run of the same 300 iterations; and of node-wise regressions for 50
@@ -15,6 +15,11 @@ Three tables for the paper's model (Toeplitz 0.5, a tenth of the coefficients no
   of the Benjamini–Hochberg procedure at 10%. Methods: ``fit`` and ``coef_intervals()`` of
   `LADLasso` and `SqrtLasso`; hidimstat's `DesparsifiedLasso` (least squares, defaults); for few
   columns, least squares and median regression of statsmodels.
+- **classes**: tests of coefficients for labels of a logistic model: `LogisticLasso`, `HingeLasso`,
+  the debiased lasso of logistic regression (van de Geer et al., 2014: l1 penalty by
+  cross-validation, node-wise regressions of the weighted columns), and for few columns logistic
+  regression of statsmodels. Share of zero coefficients rejected at 5%, false discovery rate and
+  power at 10%, and coverage of nonzero coefficients by methods that estimate their size.
 - **penalties**: width of the shortest intervals relative to the last iteration, for LAD–lasso with
   several regularisation strengths.
 """
@@ -31,7 +36,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import false_discovery_control
+from scipy.stats import false_discovery_control, norm
 
 import steinpath as sp
 from benchmarks.common.competitors import PAIRS, Problem, plain
@@ -106,6 +111,104 @@ METHODS: dict[str, Callable[[np.ndarray, np.ndarray], IntervalResult]] = {
 }
 #: Methods for fewer columns than rows.
 CLASSICAL = ("least squares", "median regression")
+
+
+# ----- Methods for labels -----
+
+
+def logistic_lasso(X: np.ndarray, y: np.ndarray) -> IntervalResult:
+    return _steinpath(sp.LogisticLasso, X, y)
+
+
+def hinge_lasso(X: np.ndarray, y: np.ndarray) -> IntervalResult:
+    return _steinpath(sp.HingeLasso, X, y)
+
+
+def debiased_logistic(X: np.ndarray, y: np.ndarray) -> IntervalResult:
+    """One Newton step from the lasso, with node-wise regressions in place of the inverse."""
+    from sklearn.linear_model import Lasso, LogisticRegressionCV
+
+    n, p = X.shape
+    X = X - X.mean(axis=0)
+    start = LogisticRegressionCV(
+        Cs=20, cv=5, l1_ratios=[1.0], solver="liblinear", use_legacy_attributes=False
+    ).fit(X, y > 0)
+    share = start.predict_proba(X)[:, 1]
+    weighted = np.sqrt(share * (1 - share))[:, None] * X
+    score = X.T @ ((y > 0) - share) / n
+    estimate, stderr = np.empty(p), np.empty(p)
+    for j in range(p):
+        others = np.delete(weighted, j, axis=1)
+        alpha = 0.5 * np.sqrt(np.log(p) / n) * np.sqrt(np.mean(weighted[:, j] ** 2))
+        size = np.sqrt(np.mean(others**2, axis=0))
+        fit = Lasso(alpha, fit_intercept=False).fit(others / size, weighted[:, j])
+        row = np.insert(-fit.coef_ / size, j, 1.0)
+        residuals = weighted @ row
+        row /= residuals @ weighted[:, j] / n
+        estimate[j] = start.coef_.ravel()[j] + row @ score
+        stderr[j] = np.sqrt(np.sum((weighted @ row) ** 2)) / n
+    half = norm.ppf(0.5 + LEVEL / 2) * stderr
+    return IntervalResult(estimate - half, estimate + half, 2 * norm.sf(abs(estimate) / stderr))
+
+
+def logistic_regression(X: np.ndarray, y: np.ndarray) -> IntervalResult:
+    import statsmodels.api as sm
+
+    return _statsmodels(sm.Logit(y > 0, sm.add_constant(X)).fit(disp=False, maxiter=200))
+
+
+OF_LABELS: dict[str, Callable[[np.ndarray, np.ndarray], IntervalResult]] = {
+    "LogisticLasso": logistic_lasso,
+    "HingeLasso": hinge_lasso,
+    "debiased logistic lasso": debiased_logistic,
+    "logistic regression": logistic_regression,
+}
+#: Methods whose intervals are for the size of the coefficients.
+SIZED = ("debiased logistic lasso", "logistic regression")
+
+
+class LabelCase(NamedTuple):
+    """Labels of a logistic model; its log-odds have this standard deviation."""
+
+    deviation: float
+    n: int
+    p: int
+
+    @property
+    def methods(self) -> list[str]:
+        """Names of the methods to run."""
+        return [x for x in OF_LABELS if self.n >= 5 * self.p or x != "logistic regression"]
+
+
+LABEL_CASES = [LabelCase(2.0, *shape) for shape in ((600, 300), (400, 600), (1000, 25))]
+QUICK_LABELS = [LabelCase(2.0, 150, 60), LabelCase(2.0, 150, 10)]
+
+
+def label_data_set(case: LabelCase, seed: int) -> Record:
+    """Apply all methods to one data set of labels."""
+    rng = np.random.default_rng([seed, case.n, case.p])
+    covariance = sp.simulate.toeplitz(case.p, 0.5)
+    coef = np.zeros(case.p)
+    which = rng.choice(case.p, max(case.p // 10, 3), replace=False)
+    coef[which] = rng.choice([-1.0, 1.0], len(which))
+    coef *= case.deviation / np.sqrt(coef @ covariance @ coef)
+    model = sp.simulate.LabelModel(coef, covariance)
+    X, y = model.sample(case.n, rng=rng)
+    zero, records = coef == 0, {}
+    for name in case.methods:
+        start = time.process_time()
+        found = OF_LABELS[name](X, y)
+        taken = time.process_time() - start
+        discovered = false_discovery_control(np.clip(found.pvalue, 0, 1)) <= FDR
+        covered = (found.lower <= coef) & (coef <= found.upper)
+        records[name] = {
+            "seconds": taken,
+            "rejected": float(np.mean(found.pvalue[zero] < 0.05)),
+            "false": float(np.sum(discovered & zero) / max(1, np.sum(discovered))),
+            "power": float(discovered[~zero].mean()),
+            "nonzero": float(covered[~zero].mean()) if name in SIZED else float("nan"),
+        }
+    return records
 
 
 class Case(NamedTuple):
@@ -264,6 +367,20 @@ def main() -> None:
             shown = [f"{v:.3f}" if isinstance(v, float) else str(v) for v in record.values()]
             print(f"| {' | '.join(shown)} |", flush=True)
         keep("peers", peers)
+
+    print_head("deviation, n, p, sets, method, seconds, rejected, FDR, power, coverage nonzero")
+    classes: list[Record] = []
+    for labels in QUICK_LABELS if options.quick else LABEL_CASES:
+        drawn = [(labels, seed) for seed in range(sets)]
+        of_sets = in_parallel(label_data_set, drawn, options.jobs)
+        for name in labels.methods:
+            record = {**labels._asdict(), "sets": sets, "method": name}
+            record |= _means([each[name] for each in of_sets])
+            record["nonzero"] = record["nonzero"] if name in SIZED else None
+            classes.append(record)
+            shown = [f"{v:.3f}" if isinstance(v, float) else str(v) for v in record.values()]
+            print(f"| {' | '.join(shown)} |", flush=True)
+        keep("classes", classes)
 
     print_head("n, p, lam, sets, ratio, iteration, coverage shortest, coverage last")
     widths: list[Record] = []
