@@ -338,7 +338,8 @@ def test_of_least_squares_they_are_those_of_statsmodels(intercept, t):
     widths = found.upper - found.lower
     np.testing.assert_allclose(widths, ends[:, 1] - ends[:, 0], rtol=0.05)
     wide = sp.coefficient_intervals(path, t, rng=0, level=0.99)
-    ratio = stats.norm.ppf(0.995) / stats.norm.ppf(0.975)
+    free = 200 - 12 - intercept
+    ratio = stats.t.ppf(0.995, free) / stats.t.ppf(0.975, free)
     np.testing.assert_allclose(wide.upper - wide.lower, ratio * widths)
 
 
@@ -352,7 +353,8 @@ def test_for_groups_they_are_cluster_robust(intercept, count):
     found = sp.coefficient_intervals(path, 600, rng=0, groups=labels)
     np.testing.assert_allclose(found.stderr, robust, rtol=0.02)
     plain = sp.coefficient_intervals(path, 600, rng=0)
-    assert_same(replace(found, stderr=plain.stderr), plain)  # estimates are the same
+    assert_same(replace(found, stderr=plain.stderr, df=plain.df), plain)  # the same estimates
+    np.testing.assert_array_equal(found.df, min(count - 1, 200 - 12 - intercept))
     # its column and the errors share the groups
     assert count == 200 or found.stderr[0] > 1.1 * plain.stderr[0]
 
@@ -541,6 +543,44 @@ def test_unequal_rows_leave_no_bias_in_residual_scores():
     assert slopes.std(ddof=1) / math.sqrt(members) < 0.015  # so that 5% would be seen
 
 
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("loss", [sp.Logistic(), sp.Hinge(), sp.SquaredHinge()], ids=repr)
+def test_margin_losses_test_features_and_estimate_up_to_one_factor(how, loss):
+    """Null features are rejected at the nominal rate; the others are in proportion."""
+    members, n, p = 16, 240, 40
+    rng = np.random.default_rng(1)
+    root = np.linalg.cholesky(sp.simulate.toeplitz(p, 0.5)).T
+    X, coef = rng.standard_normal((members, n, p)) @ root, np.zeros(p)
+    coef[::8] = [1.0, -1.0, 0.5, -0.5, 1.0]
+    y = np.where(X @ coef + rng.logistic(size=(members, n)) > 0, 1.0, -1.0)
+    batch = sp.run_batch(X, y, loss, sp.Lasso(0.1), n_iter=30, fit_intercept=True)
+    found = sp.coefficient_intervals_batch(batch, rng=0, **HOW[how](p))
+    assert all(each.scale == "index" for each in found)
+    errors = np.stack([each.estimate / each.stderr for each in found])[:, coef == 0]
+    share, slack = limits(errors)
+    assert abs(share - 0.95) < slack + 0.005
+    estimates = np.stack([each.estimate for each in found])
+    factors = estimates @ coef / (coef @ coef)
+    stderr = np.stack([each.stderr for each in found])
+    errors = ((estimates - factors.mean() * coef) / stderr)[:, coef != 0]
+    assert np.abs(errors.mean(axis=0)).max() < 4 / math.sqrt(members)
+    assert 0.2 < factors.mean() < 1.5
+
+
+def test_p_values_are_valid_whatever_the_response():
+    """Null features of a model that is neither linear nor homoscedastic."""
+    members, n, p = 20, 240, 40
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((members, n, p))
+    index = X[..., 0] - X[..., 1]
+    y = np.exp(index) + np.abs(index) * rng.standard_t(2, (members, n))
+    batch = sp.run_batch(X, y, sp.LAD(), sp.Lasso(0.2), n_iter=30, fit_intercept=True)
+    found = sp.coefficient_intervals_batch(batch, rng=0)
+    errors = np.stack([each.estimate / each.stderr for each in found])[:, 2:]
+    share, slack = limits(errors)
+    assert abs(share - 0.95) < slack + 0.01
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COVERAGE)
 @pytest.mark.parametrize("shape", [(600, 150), (600, 300), (600, 900)])
@@ -657,34 +697,43 @@ def test_relative_widths_are_those_of_the_intervals_at_other_iterates(name, how)
         assert 1 / 1.2 < ratio / found.relative_width[t] < 1.2
 
 
-def test_shortest_takes_the_first_of_those_that_are_about_as_good():
+def test_shortest_has_the_smallest_average_of_neighbours():
     def shortest(widths, doubts):
         return _debias.shortest(np.asarray(widths), np.asarray(doubts))[0]
 
-    nothing = np.zeros(6)
-    widths = np.array([np.inf, 3.0, 1.02, 1.0, 1.01, 2.0])
-    assert shortest(widths, nothing) == 2
-    assert shortest(widths + 0.02 * (np.arange(6) == 2), nothing) == 3
+    nothing = np.zeros(25)
+    widths = np.concatenate([[np.inf], 1 + np.log(np.arange(1, 25) / 8) ** 2])
+    best = shortest(widths, nothing)
+    assert best in (7, 8, 9)
+    # that of a single iteration is not believed
+    assert shortest(np.where(np.arange(25) == 3, 0.99, widths), nothing) == best
     # a width whose total response may be zero is none
-    assert shortest(widths, [0, 0.1, 0.4, 0.4, 0.4, 0.4]) == 1
+    assert shortest(widths, [0, 0.1, *[0.4] * 23]) == 1
     # relative errors that happen to fall are not believed
-    assert shortest(widths, [0, 0.0, 0.3, 0.01, 0.01, 0.01]) == 1
+    assert shortest(widths, [0, 0.0, 0.4, *[0.01] * 22]) == 1
     # where all total responses are in doubt, the least doubtful iterate is taken
-    assert shortest(widths, np.full(6, 0.5)) == 1
-    assert shortest(widths, [0, 0.6, 0.5, 0.9, 0.9, 0.9]) == 1
-    assert shortest(widths, [0, *[np.inf] * 5]) == 1
+    assert shortest(widths, np.full(25, 0.5)) == 1
+    assert shortest(widths, [0, 0.6, 0.5, *[0.9] * 22]) == 1
+    assert shortest(widths, [0, *[np.inf] * 24]) == 1
+    # where each has a doubtful neighbour, the smallest width of its own
+    assert shortest([np.inf, np.inf, 2.0, np.inf, 3.0], np.zeros(5)) == 2
 
 
 def test_the_search_ends_at_four_times_the_best_so_far():
-    widths = np.concatenate([[np.inf], np.linspace(2, 1, 10), np.linspace(1, 3, 100)])
+    t = np.arange(1, 111)
+    widths = np.concatenate([[np.inf], 1 + np.log(t / 10) ** 2])
     nothing = np.zeros(111)
-    assert _debias.shortest(widths, nothing) == (10, True)
-    for end, final in ((32, False), (47, False), (48, True)):  # the first look after 4 · 10
-        assert _debias.shortest(widths[: end + 1], nothing[: end + 1]) == (10, final)
-    widths[60] = 0.5  # beyond the end of the search
-    assert _debias.shortest(widths, nothing) == (10, True)
-    widths[40] = 0.5
-    assert _debias.shortest(widths, nothing) == (40, False)
+    best, final = _debias.shortest(widths, nothing)
+    assert final
+    assert best in (10, 11)
+    ends = [end for end in (32, 48, 64) if end >= 4 * best]
+    for end in (32, 47, ends[0]):
+        found = _debias.shortest(widths[: end + 1], nothing[: end + 1])
+        assert found == (best, end >= ends[0])
+    widths[70:] = 0.5  # beyond the end of the search
+    assert _debias.shortest(widths, nothing) == (best, True)
+    widths[30:50] = 0.2
+    assert _debias.shortest(widths, nothing)[0] > 30
 
 
 def test_the_default_iterate_does_not_depend_on_what_else_is_asked_for():
@@ -742,10 +791,6 @@ def test_more_columns_than_rows_have_no_residuals():
 
 
 def test_other_paths_are_refused(problem):
-    X, y = problem
-    classifier = sp.run(X, np.sign(y), sp.Hinge(), sp.Lasso(0.1), n_iter=3)
-    with pytest.raises(ValueError, match="linear model of the response"):
-        sp.coefficient_intervals(classifier)
     with pytest.raises(TypeError, match="path must be"):
         sp.coefficient_intervals(np.ones(3))
     with pytest.raises(TypeError, match="batch must be"):
@@ -765,18 +810,28 @@ def intervals():
     return sp.coefficient_intervals(fitted(X, y), rng=0)
 
 
-def test_ends_and_p_values_are_those_of_the_normal_distribution(intervals):
+@pytest.mark.parametrize("df", [None, 9.0, np.inf])
+def test_ends_and_p_values_are_those_of_the_t_distribution(intervals, df):
     known = np.isfinite(intervals.stderr)
+    if df is None:
+        np.testing.assert_array_equal(intervals.df, 200 - 29)  # the rank of the columns
+    else:
+        intervals = replace(intervals, df=np.full(30, df))
+    law = stats.t(intervals.df[known])
     estimate, stderr = intervals.estimate[known], intervals.stderr[known]
     for level in (0.5, 0.95):
         given = replace(intervals, level=level)
-        ends = stats.norm.interval(level, estimate, stderr)
-        np.testing.assert_allclose((given.lower[known], given.upper[known]), ends)
-    expected = 2 * stats.norm.sf(np.abs(estimate / stderr))
+        half = law.isf(0.5 - level / 2) * stderr
+        np.testing.assert_allclose(given.lower[known], estimate - half)
+        np.testing.assert_allclose(given.upper[known], estimate + half)
+    expected = 2 * law.sf(np.abs(estimate / stderr))
     np.testing.assert_allclose(intervals.pvalue[known], expected)
     np.testing.assert_array_equal(intervals.pvalue[~known], 1)
-    # very small ones are not lost to rounding
-    far = replace(intervals, estimate=np.full(30, 30.0), stderr=np.ones(30))
+
+
+def test_very_small_p_values_are_not_lost_to_rounding(intervals):
+    changes = {"estimate": np.full(30, 30.0), "stderr": np.ones(30), "df": np.full(30, np.inf)}
+    far = replace(intervals, **changes)
     np.testing.assert_allclose(far.pvalue, 2 * stats.norm.sf(30), rtol=1e-8)
 
 
@@ -820,7 +875,7 @@ def test_tables(intervals, monkeypatch):
 
 def test_columns_that_were_scaled(intervals):
     scale, names = np.linspace(1, 4, 30), ("estimate", "stderr", "probe_stderr")
-    few = {name: getattr(intervals, name)[[3, 1]] for name in names}
+    few = {name: getattr(intervals, name)[[3, 1]] for name in (*names, "df")}
     some = replace(intervals, **few, features=np.array([3, 1]), names=("x3", "x1"))
     found = some.rescaled(scale)
     for name in (*names, "lower", "upper"):

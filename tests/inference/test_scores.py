@@ -4,10 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from sklearn.linear_model import Lasso
 
 import steinpath as sp
-from steinpath.inference import _scores
 from steinpath.inference._scores import (
     column_scales,
     known_scores,
@@ -83,8 +81,7 @@ def test_rows_count_in_readings_and_norms_by_their_squared_sizes(kind, intercept
     squares /= squares.mean()
     found = scores_of(kind, path, row_squares=squares)
     Q = complement(X, intercept) if kind == "residuals" else np.eye(N) - intercept / N
-    block = np.random.default_rng(1).choice([-1.0, 1.0], (N, 4))
-    np.testing.assert_allclose(found.read(block), Q @ (squares[:, None] * block), atol=1e-10)
+    np.testing.assert_allclose(found.row_sizes**2, squares)  # of the probes and of their readings
     expected = np.sqrt(np.sum(squares * (path.duals @ Q) ** 2, axis=1))
     np.testing.assert_allclose(found.norms(), expected, atol=1e-10)
     if kind == "residuals":
@@ -139,10 +136,7 @@ def test_least_squares_needs_three_rows_for_each_column(n, intercept, kind):
     assert sp.coefficient_intervals(path, 2, rng=0).scores == kind
 
 
-# ----- Node-wise regressions, against scikit-learn and the lasso's conditions of optimality -----
-
-SHAPES = pytest.mark.parametrize("shape", [(60, 25), (40, 90)])
-INTERCEPT = pytest.mark.parametrize("intercept", [False, True])
+# ----- Node-wise regressions -----
 
 
 def of_many_sizes(n, p):
@@ -151,61 +145,25 @@ def of_many_sizes(n, p):
     return X * np.random.default_rng(1).uniform(0.2, 5, p), y
 
 
-def regressed(X, features=None, **options):
-    """Residuals, products and correlations of node-wise regressions."""
-    features = np.arange(X.shape[1]) if features is None else features
-    scores = nodewise_scores(path_of(X, np.ones(len(X)), **options), features, None)
-    return scores.residuals, len(X) / scores.factor, scores.correlation
-
-
-def standardised(X, intercept):
-    """Standardised columns, their scales and the penalty."""
-    X, (n, p) = centred(X, intercept), X.shape
+@pytest.mark.parametrize("shape", [(60, 25), (40, 90)])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_residuals_are_those_of_least_squares_on_selected_columns(shape, intercept):
+    X, y = of_many_sizes(*shape)
+    found = nodewise_scores(path_of(X, y, fit_intercept=intercept), np.arange(shape[1]), None)
+    X, n = centred(X, intercept), shape[0]
     scales = np.sqrt(np.mean(X**2, axis=0))
-    return X / scales, scales, 0.5 * math.sqrt(math.log(p) / n)
-
-
-@pytest.fixture
-def precise(monkeypatch):
-    monkeypatch.setattr(_scores, "_TOLERANCE", 1e-9)
-    monkeypatch.setattr(_scores, "_MOST_ITERATIONS", 4000)
-
-
-@SHAPES
-@INTERCEPT
-def test_conditions_of_optimality_hold_to_the_tolerance(shape, intercept):
-    X, _ = of_many_sizes(*shape)
-    residuals, products, correlation = regressed(X, fit_intercept=intercept)
-    Z, scales, alpha = standardised(X, intercept)
-    residuals = residuals / scales
-    slopes = Z.T @ residuals / len(X)
-    np.testing.assert_allclose(products, len(X) * np.diag(slopes) * scales**2)
-    np.fill_diagonal(slopes, 0.0)
-    assert 0.9 * alpha < np.abs(slopes).max() <= 1.05 * alpha  # no stricter than was meant
-    norms = np.sqrt(np.mean(residuals**2, axis=0))
-    np.testing.assert_allclose(correlation, np.abs(slopes).max(axis=0) / norms)
-
-
-@SHAPES
-@INTERCEPT
-def test_residuals_are_those_of_scikit_learn(shape, intercept, precise):
-    X, _ = of_many_sizes(*shape)
-    features = np.array([7, 0, shape[1] - 1])
-    residuals, *_ = regressed(X, features, fit_intercept=intercept)
-    Z, scales, alpha = standardised(X, intercept)
-    model = Lasso(alpha=alpha, fit_intercept=False, tol=1e-12, max_iter=100_000)
-    for mine, j in zip(residuals.T, features, strict=True):
-        others = np.delete(Z, j, axis=1)
-        truth = scales[j] * (Z[:, j] - others @ model.fit(others, Z[:, j]).coef_)
-        assert np.linalg.norm(mine - truth) < 1e-6 * np.linalg.norm(truth)
-
-
-def test_blocks_of_regressions_are_those_of_all_together(precise, monkeypatch):
-    X, _ = of_many_sizes(30, 20)
-    together = regressed(X)
-    monkeypatch.setattr(_scores, "_ROOM", 1)
-    for mine, truth in zip(regressed(X), together, strict=True):
-        np.testing.assert_allclose(mine, truth, rtol=1e-6, atol=1e-6)
+    for k, score in enumerate(found.columns(np.arange(shape[1])).T):
+        columns = found.selected[k]
+        assert k not in columns
+        assert len(columns) <= n / 2
+        truth = X[:, k] - X[:, columns] @ np.linalg.lstsq(X[:, columns], X[:, k])[0]
+        np.testing.assert_allclose(score, truth, atol=1e-8 * scales[k])
+        assert found.factor[k] == pytest.approx(n / np.sum(truth**2))
+        assert found.unit[k] ** 2 == pytest.approx(found.factor[k])
+        others = np.delete(X / scales, k, axis=1)
+        correlations = others.T @ truth / math.sqrt(n) / np.linalg.norm(truth)
+        assert found.correlation[k] == pytest.approx(np.abs(correlations).max(), rel=1e-6)
+        assert found.degrees_of_freedom[k] == n - intercept - len(columns)
 
 
 @pytest.mark.parametrize("copy", [1.0, -3.0])

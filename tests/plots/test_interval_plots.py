@@ -1,5 +1,7 @@
 """Forest plot of coefficient intervals."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgba
@@ -18,6 +20,7 @@ def made(estimate, stderr, names=None, level=0.9):
         t=3,
         features=np.arange(10, 10 + k),
         level=level,
+        df=np.full(k, np.inf),
         probe_stderr=np.zeros(k),
         relative_width=np.ones(5),
         scores="residuals",
@@ -54,7 +57,9 @@ def test_each_interval_is_drawn_in_its_place():
         assert (low, high) == (intervals.lower[k], intervals.upper[k])
         assert middle == intervals.estimate[k]
         assert to_rgba(colour) == to_rgba(ORANGE if k in (1, 2) else GREY)
-    assert ax.get_xlabel() == "coefficient with 90% confidence interval"
+    assert ax.get_xlabel() == "coefficient, 90% confidence interval"
+    index = replace(intervals, scale="index").plot()
+    assert index.get_xlabel() == "coefficient up to a common factor, 90% confidence interval"
     bottom, top = ax.get_ylim()
     assert bottom > 3 > 0 > top  # the first is on top, and all can be seen
     text = " ".join(each.get_text() for each in ax.texts)

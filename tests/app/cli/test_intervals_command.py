@@ -53,7 +53,7 @@ def test_json_has_them(fitted, tmp_path):
     _, file, _, _ = fitted
     found, intervals, rows = fit(file, tmp_path / "out")
     assert set(intervals) == {
-        "t", "level", "scores", "fdr", "fdr_features", "warnings", "notes", "features",
+        "t", "level", "scale", "scores", "fdr", "fdr_features", "warnings", "notes", "features",
     }  # fmt: skip
     assert (intervals["level"], intervals["fdr"], intervals["scores"]) == (0.95, 0.1, "residuals")
     assert all(set(row) == ENTRIES for row in rows.values())
@@ -139,11 +139,20 @@ def test_times_warn_and_tune_takes_them_too(tmp_path):
     assert "95% confidence intervals" in result.stdout
 
 
-def test_classes_have_none(tmp_path):
-    file = write(tmp_path)
-    for target, options in (("garden", ()), ("rooms", ("--task", "classification"))):
-        options = ("--target", target, "--intervals", "--out", tmp_path / "out", *options)
-        line = refused("fit", file, *options, code=2)
-        assert "--intervals requires a numeric target" in line
-        assert not (tmp_path / "out").exists()  # nothing has been fitted
-    assert "No such option" in refused("compare", file, "--intervals", code=2)
+@pytest.mark.parametrize("target", ["garden", "town"])
+def test_intervals_of_classes_are_up_to_a_factor(target, tmp_path):
+    """One class against the rest, if there are more than two."""
+    file, out = write(tmp_path, table=houses(300)), tmp_path / "out"
+    linear = ("--curves", "no", "--products", "no")
+    _, intervals, rows = fit(file, out, *linear, target=target)
+    assert intervals["scale"] == "index"
+    assert any("up to one common factor" in note for note in intervals["notes"])
+    assert any("against the rest" in note for note in intervals["notes"]) == (target == "town")
+    assert all(0 <= row["pvalue"] <= 1 for row in rows.values())
+    assert "up to one common factor" in (out / "report.html").read_text(encoding="utf-8")
+    printed = call("fit", file, "--target", target, "--out", out, "--intervals", *linear, *QUICK)
+    assert "for the coefficients up to a common factor, from iteration" in printed.stdout
+
+
+def test_a_comparison_has_none(tmp_path):
+    assert "No such option" in refused("compare", write(tmp_path), "--intervals", code=2)

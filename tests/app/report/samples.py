@@ -108,7 +108,7 @@ def intervals(names, **changes):
         found.append(Interval(name, estimate, stderr, *ends, 0.01 * k, k < len(names) / 2, 2.0))
     usual = {"warnings": ("there are few rows",), "notes": ("some features are excluded",)}
     return FitIntervals(
-        SimpleNamespace(t=7, scores="residuals"),
+        SimpleNamespace(t=7, scores="residuals", scale="coefficient"),
         tuple(found),
         assumptions="Rows are independent.",
         n_tests=len(names),

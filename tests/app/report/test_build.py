@@ -375,6 +375,13 @@ def test_other_steps_after_the_encoder_have_no_reference_levels(tmp_path):
     assert "town" in page_of(model, tmp_path)
 
 
+@pytest.mark.parametrize("k", [2, 3])
+def test_reports_of_classes_have_intervals_up_to_a_factor(k, tmp_path):
+    text = text_of(page_of(classifier(k), tmp_path, intervals=True))
+    assert "for the coefficients up to one common factor" in text
+    assert ("against the rest" in text) == (k == 3)
+
+
 def test_models_that_have_no_report_are_refused(tmp_path):
     X, y = rows()
     file = tmp_path / "report.html"
@@ -388,7 +395,5 @@ def test_models_that_have_no_report_are_refused(tmp_path):
     several = sp.QuantileLasso(q=(0.1, 0.9), n_iter=10, n_alphas=2).fit(X, y)
     with pytest.raises(ValueError, match="about one quantile"):
         sp.report(several, file)
-    with pytest.raises(ValueError, match="requires a regression"):
-        sp.report(classifier(2), file, intervals=True)
     assert not file.exists()
     sp.report(several.estimators_[0], file)
