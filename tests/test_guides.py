@@ -26,7 +26,7 @@ def folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("page", "count", "printing"),
     [
-        *[("docs/groups", 5, 2), ("docs/intervals", 2, 2), ("docs/coefficients", 1, 1)],
+        *[("docs/groups", 5, 2), ("docs/intervals", 2, 2), ("docs/coefficients", 2, 2)],
         *[("docs/classification", 6, 5), ("docs/summaries", 3, 3), ("docs/dataframe", 8, 8)],
         *[("docs/tutorial", 6, 4), ("docs/installation", 2, 1), ("docs/faq", 3, 2)],
         ("docs/curves", 2, 2),

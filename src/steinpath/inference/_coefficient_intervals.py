@@ -184,7 +184,8 @@ class CoefficientIntervals(Tabular):
             use ``features`` to request fewer.
         """
         tail = (1 - self.level) / 2
-        head = ("coef", "std err", "P>|z|", f"[{tail:.3g}", f"{1 - tail:.3g}]")
+        law = "t" if np.isfinite(self.df).any() else "z"
+        head = ("coef", "std err", f"P>|{law}|", f"[{tail:.3g}", f"{1 - tail:.3g}]")
         columns = (self.estimate, self.stderr, self.pvalue, self.lower, self.upper)
         rows = tuple(
             (name, f"{b:.4f}", f"{se:.3f}", f"{p:.3f}", f"{low:.3f}", f"{high:.3f}")

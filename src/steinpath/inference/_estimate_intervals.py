@@ -59,9 +59,9 @@ def coefficient_intervals(
     path : Path
         The path, as returned by `run`.
     t : int, optional
-        The iteration, at least 1. By default an early one with short intervals: the first whose
-        average width, with each :math:`C_t` (see Notes) reduced by three standard errors, is within
-        3% of the smallest. The search ends at four times the best iteration so far.
+        The iteration, at least 1. By default that with the shortest intervals, where each
+        :math:`C_t` (see Notes) is reduced by three standard errors and widths are averaged over
+        neighbouring iterations. The search ends at four times the best iteration so far.
     features : array-like of int, optional
         Indices of columns of X; all by default.
     covariance : array-like of shape (p, p), optional
