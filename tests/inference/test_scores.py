@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import steinpath as sp
 from steinpath.inference._scores import (
@@ -167,10 +168,11 @@ def test_residuals_are_those_of_least_squares_on_selected_columns(shape, interce
 
 
 @pytest.mark.parametrize("copy", [1.0, -3.0])
-def test_copies_of_a_column_are_not_identified(copy):
+@pytest.mark.parametrize("container", [np.asarray, np.float32, lambda X: csr_array(np.float32(X))])
+def test_copies_of_a_column_are_not_identified(copy, container):
     X, y = of_many_sizes(40, 60)
     X[:, 7] = copy * X[:, 3]
-    scores = scores_of("node-wise lasso", path_of(X, y), np.arange(60))
+    scores = scores_of("node-wise lasso", path_of(container(X), y), np.arange(60))
     np.testing.assert_array_equal(np.flatnonzero(~scores.identified), [3, 7])
 
 

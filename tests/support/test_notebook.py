@@ -133,8 +133,8 @@ def test_summary_of_a_tuning(tuning):
 
 def test_summary_of_intervals(intervals):
     lines = str(intervals.summary()).splitlines()
-    head = next(line for line in lines if "P>|z|" in line)
-    assert head.split() == ["coef", "std", "err", "P>|z|", "[0.025", "0.975]"]
+    head = next(line for line in lines if "P>|t|" in line)
+    assert head.split() == ["coef", "std", "err", "P>|t|", "[0.025", "0.975]"]
     row = next(line for line in lines if line.startswith("feature 3 ")).split()[2:]
     names = ["estimate", "stderr", "pvalue", "lower", "upper"]
     values = [getattr(intervals, name)[3] for name in names]

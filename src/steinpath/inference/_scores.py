@@ -22,7 +22,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve, pinvh
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import lasso_path
 
@@ -34,8 +34,9 @@ from steinpath.engine._path import Path
 from steinpath.engine._traces import row_squares_of
 from steinpath.risk._evidence import columns_of, features_of
 
-# Eigenvalues of the Gram matrix below this fraction of the largest are rounding errors.
-_RANK_TOL = 1e-10
+# Eigenvalues of the Gram matrix below this fraction of the largest are rounding errors, in double
+# precision and in single.
+_RANK_TOL, _SINGLE = 1e-10, 1e-5
 # Unexplained fraction of a column from which on its coefficient is identified, and correlation of
 # its score with another column from which on they are regarded as duplicates.
 _IDENTIFIED, _COPIES = 1e-7, 1 - 1e-5
@@ -155,7 +156,7 @@ class Scores:
             weights, used = solve(of_probes[columns]), float(len(columns))
             if self.row_squares is not None:  # the dimensions of rows of unequal size
                 used = float(np.sum(of_probes[columns] * weights)) / probes.shape[1]
-            readers.append(ReaderOutside(columns, weights, n / (self._free - used)))
+            readers.append(ReaderOutside(columns, weights, n / max(self._free - used, 1.0)))
         return readers
 
     def norms_outside(self, t: slice, which: np.ndarray) -> np.ndarray:
@@ -352,7 +353,7 @@ def _in_double(values: np.ndarray, path: Path) -> Array:
 
 
 def nodewise_scores(path: Path, features: np.ndarray, row_squares: Array | None) -> Scores:
-    """Return residuals of lasso regressions on all other columns; zero for constant columns."""
+    """Return residuals of regressions on columns that lassos select; zero for constant columns."""
     n, p, design = path.n_samples, path.n_features, _plain(path)
     scales = column_scales(design, p)
     units = np.where(scales > 0, scales, 1.0)
@@ -370,7 +371,8 @@ def nodewise_scores(path: Path, features: np.ndarray, row_squares: Array | None)
         combinations[places, k] = -coef * scales[j] / units[places]
         combinations[j, k] = 1.0
         selected.append(places[coef != 0])
-    identified = (squares > _IDENTIFIED) & (largest < _COPIES) & (scales[features] > 0)
+    rounding = max(_IDENTIFIED, 32 * float(namespace(path.y).finfo(design.example.dtype).eps))
+    identified = (squares > rounding) & (largest < _COPIES) & (scales[features] > 0)
     combinations[:, scales[features] == 0] = 0.0
     squares = np.where(identified, scales[features] ** 2 * squares, 1.0)
     factor = np.where(identified, 1 / squares, 0.0)
@@ -436,7 +438,10 @@ def _regression(correlations: np.ndarray, j: int, n: int) -> tuple[np.ndarray, f
 def _inverse(gram: np.ndarray) -> Callable[..., Any]:
     """Return a function that multiplies by the inverse of a Gram matrix, perhaps of duplicates."""
     gram[np.diag_indices(len(gram))] *= 1 + _RANK_TOL
-    return partial(cho_solve, cho_factor(gram), check_finite=False)
+    try:
+        return partial(cho_solve, cho_factor(gram), check_finite=False)
+    except np.linalg.LinAlgError:  # duplicates in single precision
+        return partial(np.matmul, pinvh(gram, rtol=_SINGLE))
 
 
 def _lasso(gram: np.ndarray, products: np.ndarray, penalty: float, start: np.ndarray) -> np.ndarray:
