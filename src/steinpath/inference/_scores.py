@@ -23,8 +23,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, pinvh
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import lasso_path
 
 from steinpath._support.arrays import Array, cast, like, namespace, take, to_numpy
 from steinpath._support.validation import check_choice, check_covariance
@@ -446,6 +444,9 @@ def _inverse(gram: np.ndarray) -> Callable[..., Any]:
 
 def _lasso(gram: np.ndarray, products: np.ndarray, penalty: float, start: np.ndarray) -> np.ndarray:
     """Return lasso coefficients from the inner products of the columns, for responses of norm 1."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import lasso_path  # not needed by studies and runs
+
     shape = np.empty((1, len(products)))  # scikit-learn uses nothing else of X
     how: dict[str, Any] = {"precompute": gram, "Xy": products, "coef_init": start}
     with warnings.catch_warnings():
