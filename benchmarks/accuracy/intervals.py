@@ -315,6 +315,19 @@ def _means(records: list[Record]) -> Record:
     return {key: float(np.mean([each[key] for each in records])) for key in records[0]}
 
 
+def compared(case: Case | LabelCase, one: Any, sets: int, jobs: int) -> list[Record]:
+    """Apply all methods to data sets of a case; return and print their mean results."""
+    found, records = in_parallel(one, [(case, seed) for seed in range(sets)], jobs), []
+    for name in case.methods:
+        means = _means([each[name] for each in found])
+        known = {key: None if np.isnan(mean) else mean for key, mean in means.items()}
+        record = {**case._asdict(), "sets": sets, "method": name, **known}
+        records.append(record)
+        shown = [f"{v:.3f}" if isinstance(v, float) else str(v) for v in record.values()]
+        print(f"| {' | '.join(shown)} |", flush=True)
+    return records
+
+
 def print_head(names: str) -> None:
     """Print the head of a table."""
     columns = names.split(", ")
@@ -358,28 +371,13 @@ def main() -> None:
     print_head("noise, n, p, sets, method, seconds, coverage zero, nonzero, width, FDR, power")
     peers: list[Record] = []
     for case in QUICK if options.quick else CASES:
-        calls = [(case, seed) for seed in range(sets)]
-        found = in_parallel(data_set, calls, options.jobs)
-        for name in case.methods:
-            record = {**case._asdict(), "sets": sets, "method": name}
-            record |= _means([each[name] for each in found])
-            peers.append(record)
-            shown = [f"{v:.3f}" if isinstance(v, float) else str(v) for v in record.values()]
-            print(f"| {' | '.join(shown)} |", flush=True)
+        peers += compared(case, data_set, sets, options.jobs)
         keep("peers", peers)
 
     print_head("deviation, n, p, sets, method, seconds, rejected, FDR, power, coverage nonzero")
     classes: list[Record] = []
     for labels in QUICK_LABELS if options.quick else LABEL_CASES:
-        drawn = [(labels, seed) for seed in range(sets)]
-        of_sets = in_parallel(label_data_set, drawn, options.jobs)
-        for name in labels.methods:
-            record = {**labels._asdict(), "sets": sets, "method": name}
-            record |= _means([each[name] for each in of_sets])
-            record["nonzero"] = record["nonzero"] if name in SIZED else None
-            classes.append(record)
-            shown = [f"{v:.3f}" if isinstance(v, float) else str(v) for v in record.values()]
-            print(f"| {' | '.join(shown)} |", flush=True)
+        classes += compared(labels, label_data_set, sets, options.jobs)
         keep("classes", classes)
 
     print_head("n, p, lam, sets, ratio, iteration, coverage shortest, coverage last")

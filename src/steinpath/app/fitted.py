@@ -403,7 +403,7 @@ def fit_intervals(fitted: Fitted) -> FitIntervals:
     of_terms = " or of terms" if fitted.levels else ""
     if grouped := fitted.dependence == "groups":
         notes.append("standard errors are robust to dependence within groups")
-    form, of_alpha = "a linear model", f"the selection of alpha{of_terms}"
+    form = "a linear model"
     if found.scale == "index":
         form = "that the class depends on one linear combination of the features"
         notes.append(
@@ -419,7 +419,7 @@ def fit_intervals(fitted: Fitted) -> FitIntervals:
         notes=tuple(notes),
         assumptions=(
             f"The intervals assume independent {'groups of rows' if grouped else 'rows'} and "
-            f"{form}; they are not adjusted for {of_alpha}."
+            f"{form}; they are not adjusted for the selection of alpha{of_terms}."
         ),
         n_tests=len(kept),
     )

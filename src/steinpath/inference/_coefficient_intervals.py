@@ -112,7 +112,12 @@ class CoefficientIntervals(Tabular):
     @property
     def what(self) -> str:
         """What the intervals are for, in words."""
-        return "coefficient" + " up to a common factor" * (self.scale == "index")
+        return f"coefficient{self.up_to_a_factor}"
+
+    @property
+    def up_to_a_factor(self) -> str:
+        """The words that follow the coefficients if they have a common factor; empty otherwise."""
+        return " up to a common factor" * (self.scale == "index")
 
     @property
     def _half_width(self) -> np.ndarray:
@@ -193,10 +198,10 @@ class CoefficientIntervals(Tabular):
             else (name, number(b, 3), number(se, 3), f"{p:.3f}", number(low, 3), number(high, 3))
             for name, b, se, p, low, high in zip(self._labels(), *columns, strict=True)
         )
-        what = "Debiased estimates" + ", up to a common factor" * (self.scale == "index")
+        up_to = self.up_to_a_factor and f",{self.up_to_a_factor}"
         note = (
-            f"{what}. The level holds for each interval separately; p-values are "
-            "two-sided and not adjusted for multiple testing (see significant())."
+            f"Debiased estimates{up_to}. The level holds for each interval separately; p-values "
+            "are two-sided and not adjusted for multiple testing (see significant())."
         )
         return Summary("Coefficient Intervals", self._facts(), head, rows, (note, *self.warnings))
 

@@ -82,20 +82,20 @@ class Responses:
         self._design = design_in(batch, namespace(batch.data.y).float32, rngs)
         # norms of the duals in the space in which the scores vary, of shape (n_iter + 1, members)
         self._norms = np.stack([own.norms() for own in scores], axis=1)
+        outside = [own.norms_outside(slice(None), own.some).mean(axis=0) for own in scores]
+        self._typical_norms = self._norms * np.stack(np.broadcast_arrays(*outside), axis=1)
         self._biases = np.stack([_bias(own) for own in scores], axis=1)
         searches, least = None in times, max((t for t in times if t is not None), default=1)
         ones = batch.data.design.zeros(batch.n_iter if searches else least, len(batch), 1) + 1.0
         shape = len(batch), _PROBES, 1
         traces = [DualTraces(np.zeros(shape), np.zeros((*shape, 1)))]  # at iteration 0
         probes = self._probes(_PROBES)
-        readers = [
-            own.readers_outside(block, own.some) if own.selected is not None else []
-            for own, block in zip(scores, probes, strict=True)
-        ]
+        pairs = zip(scores, probes, strict=True)
+        readers = [own.readers_outside(block, own.some) for own, block in pairs]
         growth = [np.ones(len(batch))]
         for t, at_t in enumerate(self._along(ones, probes, range(len(ones) + 1)), 1):
             traces.append(at_t._replace(images=None))
-            growth.append(np.array([_growth(at_t, k, own) for k, own in enumerate(readers)]))
+            growth.append(np.array([_growth(at_t, k, some) for k, some in enumerate(readers)]))
             if searches and t >= least and t % _LOOK == 0:
                 self._measure(traces, growth)
                 if all(is_final for _, is_final in self.shortest()):
@@ -118,10 +118,7 @@ class Responses:
             squares = products[:, k] * own.share**2 * factors
             constant = size**2 / self._batch.n_samples if own.self_normalised else 0.0
             varying = np.maximum(squares - constant, 0.0) * self._biases[:end, k]
-            norms = self._norms[:end, k]
-            if own.selected is not None:
-                norms = norms * own.norms_outside(slice(0, end), own.some).mean(axis=0)
-            variance = _mean(own.unit**2, own) * norms**2 + varying
+            variance = _mean(own.unit**2, own) * self._typical_norms[:end, k] ** 2 + varying
             with np.errstate(divide="ignore", invalid="ignore"):
                 roots = np.sqrt([variance, squares])
                 relative = np.where(size > 0, roots / size, np.inf)
@@ -169,20 +166,23 @@ class Responses:
         directions, curves = self._directions(times)
         last, members, rank = curves.shape
         count = int(np.clip(_COLUMNS * self._batch.n_iter / (rank * last), _FEWEST, _PROBES))
+        every = np.arange(len(self._scores[0].features))
+        norms = [
+            self._norms[t, k] * own.norms_outside(slice(t, t + 1), every)[:, 0]
+            for k, (own, t) in enumerate(zip(self._scores, times, strict=True))
+        ]
         readings: list[list[_Readings]] = [[] for _ in range(members)]
         for _ in range(_DOUBLINGS + 1):
             probes = self._probes(count)
             along = self._along(curves, probes, times)
             at = {t: found for t, found in enumerate(along, 1) if t in times}
             for k, (own, t) in enumerate(zip(self._scores, times, strict=True)):
-                traces, products, images = at[t].traces[k], at[t].products[k], at[t].images
-                each = traces[None]
-                if images is not None:
-                    readers = own.readers_outside(probes[k], np.arange(len(own.features)))
-                    each = np.stack([reader.read(traces, images[k]) for reader in readers])
-                readings[k].append(_Readings(traces, products, each))
+                each = _restricted(at[t], k, own.readers_outside(probes[k], every))
+                readings[k].append(_Readings(at[t].traces[k], at[t].products[k], each))
             debiased = [
-                self._estimate(k, t, _Readings.joined(readings[k]), directions[k], selected)
+                self._estimate(
+                    k, t, _Readings.joined(readings[k]), directions[k], norms[k], selected
+                )
                 for k, t in enumerate(times)
             ]
             if all(share_of_noise(own.noise, own.stderr) <= _NOISE**2 for own in debiased):
@@ -209,7 +209,13 @@ class Responses:
         return directions, curves
 
     def _estimate(
-        self, k: int, t: int, found: _Readings, directions: np.ndarray, selected: bool
+        self,
+        k: int,
+        t: int,
+        found: _Readings,
+        directions: np.ndarray,
+        norms: np.ndarray,
+        selected: bool,
     ) -> Debiased:
         """Estimate coefficients of path k; errors of probes cancel in ratios of their traces."""
         own, widths = self._scores[k], self.widths[:, k]
@@ -238,10 +244,7 @@ class Responses:
             noise = np.sqrt(squares / (count * (count - 1))) / np.abs(mean[:, 0])
             squares = np.sum((slopes @ products.mean(axis=0)) * slopes, axis=1) * own.share**2
             squares *= np.abs(growth)
-            first = (own.unit * self._norms[t, k]) ** 2
-            if own.selected is not None:
-                every = np.arange(len(own.features))
-                first = first * own.norms_outside(slice(t, t + 1), every)[:, 0] ** 2
+            first = (own.unit * norms) ** 2
             if own.self_normalised:
                 # the component of a dual, or of a response, along the score does not vary; norms in
                 # the complement of the columns do not contain it
@@ -266,10 +269,14 @@ class Responses:
 def _growth(found: DualTraces, k: int, readers: Sequence[ReaderOutside]) -> float:
     """Return the total response where scores of path k vary, on average, relative to all of it."""
     whole = float(found.traces[k].mean())
-    if found.images is None or not readers or not whole:
-        return 1.0
-    parts = [reader.read(found.traces[k], found.images[k]).mean() for reader in readers]
-    return abs(float(np.mean(parts)) / whole)
+    return abs(float(_restricted(found, k, readers).mean()) / whole) if whole else 1.0
+
+
+def _restricted(found: DualTraces, k: int, readers: Sequence[ReaderOutside]) -> np.ndarray:
+    """Return traces of path k where scores vary, (k, m, r); (1, m, r) if that is all the same."""
+    if found.images is None:
+        return np.expand_dims(found.traces[k], 0)
+    return np.stack([reader.read(found.traces[k], found.images[k]) for reader in readers])
 
 
 class _Readings(NamedTuple):

@@ -112,9 +112,9 @@ class Scores:
         """Dimensions that the norm of a dual is estimated from, for each score."""
         if self.kind == "covariance":
             return np.full(len(self.features), np.inf)
-        used = [len(columns) for columns in self.selected or ()]
+        used = [float(len(columns)) for columns in self.selected or ()] or 0.0
         free = self._free if self.dimension is None else self.dimension
-        return free - (np.array(used, float) if used else np.zeros(len(self.features)))
+        return np.full(len(self.features), float(free)) - used
 
     @property
     def share(self) -> float:
@@ -147,7 +147,12 @@ class Scores:
         return self.path.data.of_copies(self.varying(probes).T).T
 
     def readers_outside(self, probes: Array, which: np.ndarray) -> list[ReaderOutside]:
-        """Return what restricts traces of responses to these probes, for some scores."""
+        """Return what restricts traces of responses to these probes, for some scores.
+
+        Empty if traces are the same for all scores, whose readings need no restriction.
+        """
+        if self.selected is None:
+            return []
         n, of_probes = self.path.n_samples, to_numpy(self.plain.adjoint(probes)).astype(float)
         readers = []
         for columns, solve in self._selections(which):
@@ -158,8 +163,10 @@ class Scores:
         return readers
 
     def norms_outside(self, t: slice, which: np.ndarray) -> np.ndarray:
-        """Return norms of duals there relative to all of the norms, for some scores: (k, T)."""
+        """Return norms of duals there relative to `norms`, for some scores: (k or 1, T)."""
         n = self.path.n_samples
+        if self.selected is None:
+            return np.ones((1, 1))
         duals = self.varying(self.duals(t).T)
         squares = self.path.design.over_rows(namespace(duals).sum(duals**2, axis=0))
         squares = np.maximum(to_numpy(squares).astype(float), 1e-300)
@@ -187,9 +194,9 @@ class Scores:
         """Return duals of some iterations, (T, n), those of a row summed over its copies."""
         return self.path.data.of_copies(self.path.duals[t, :])
 
-    def norms(self, t: slice = slice(None)) -> np.ndarray:
+    def norms(self) -> np.ndarray:
         """Norms of the duals ``u^0 … u^N`` in the space in which the scores vary."""
-        duals, over_rows = self.duals(t), self.path.design.over_rows
+        duals, over_rows = self.duals(slice(None)), self.path.design.over_rows
         xp = namespace(duals)
         if self.row_squares is not None:
             weighted = self.row_squares[:, None] * self.varying(duals.T) ** 2
@@ -199,7 +206,7 @@ class Scores:
             if self.path.fit_intercept:
                 squares = squares - over_rows(xp.sum(duals, axis=1)) ** 2 / self.path.n_samples
             if self.inverse is not None:
-                images = self.path.etas[t, : self.inverse.shape[0]]
+                images = self.path.etas[:, : self.inverse.shape[0]]
                 images = cast(images, self.inverse.dtype) * math.sqrt(self.path.n_samples)
                 explained = xp.sum((images @ self.inverse) * images, axis=1)
                 squares = cast(squares, self.inverse.dtype) - explained
@@ -215,13 +222,13 @@ class Scores:
 
     def columns(self, which: np.ndarray) -> np.ndarray:
         """Return some scores, of shape (n, len(which)), for the rows of this process."""
-        design = _plain(self.path)
+        design = self.plain
         block = cast(take(self.combinations, which, axis=1), design.example.dtype)
         return to_numpy(design.forward(self._with_intercept(block))).astype(float)
 
     def varying(self, block: Array) -> Array:
         """Project a block (n, m) on the space in which the scores vary."""
-        xp, design = namespace(block), _plain(self.path)
+        xp, design = namespace(block), self.plain
         if self.path.fit_intercept:
             total = design.over_rows(xp.sum(block, axis=0, keepdims=True))
             block = block - total / self.path.n_samples
@@ -412,24 +419,20 @@ def _regression(correlations: np.ndarray, j: int, n: int) -> tuple[np.ndarray, f
     selected, unit = np.array([], dtype=int), math.sqrt(2 * math.log(max(len(own), 2)) / n)
     # column j is uncorrelated with all others meanwhile, so that it is not selected
     correlations[j] = correlations[:, j] = 0.0
-    try:
-        for _ in range(_ROUNDS):
-            coef, before = _lasso(correlations, others, unit * size, coef), size
-            some = np.flatnonzero(coef)
-            if len(some) > _SELECTED * n:
-                break
-            explained = coef[some] @ (
-                2 * others[some] - correlations[np.ix_(some, some)] @ coef[some]
-            )
-            selected, size = some, math.sqrt(max(1 - float(explained), 0.0))
-            if size > (1 - _SETTLED) * before:
-                break
-        coef = np.zeros(len(own))
-        coef[selected] = _inverse(correlations[np.ix_(selected, selected)])(others[selected])
-        square = max(1 - float(coef[selected] @ others[selected]), 0.0)
-        gradient = np.abs(others - correlations[:, selected] @ coef[selected]).max()
-    finally:
-        correlations[j] = correlations[:, j] = own
+    for _ in range(_ROUNDS):
+        coef, before = _lasso(correlations, others, unit * size, coef), size
+        some = np.flatnonzero(coef)
+        if len(some) > _SELECTED * n:
+            break
+        explained = coef[some] @ (2 * others[some] - correlations[np.ix_(some, some)] @ coef[some])
+        selected, size = some, math.sqrt(max(1 - float(explained), 0.0))
+        if size > (1 - _SETTLED) * before:
+            break
+    coef = np.zeros(len(own))
+    coef[selected] = _inverse(correlations[np.ix_(selected, selected)])(others[selected])
+    square = max(1 - float(coef[selected] @ others[selected]), 0.0)
+    gradient = np.abs(others - correlations[:, selected] @ coef[selected]).max()
+    correlations[j] = correlations[:, j] = own
     return coef, square, min(float(gradient) / math.sqrt(square), 1.0) if square else 1.0
 
 

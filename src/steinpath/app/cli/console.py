@@ -239,10 +239,9 @@ def _print_ranks(console: Console, result: Result) -> None:
 
 def _print_intervals(console: Console, intervals: FitIntervals, n_iter: int) -> None:
     """Print the intervals with the smallest p-values, and their assumptions."""
-    at, index = intervals.found.t, intervals.found.scale == "index"
-    what = f"{LEVEL:.0%} confidence intervals for the coefficients"
-    what += " up to a common factor" * index
-    say(console, f"{what}, from iteration {at} of {n_iter}:")
+    found = intervals.found
+    what = f"{LEVEL:.0%} confidence intervals for the coefficients{found.up_to_a_factor}"
+    say(console, f"{what}, from iteration {found.t} of {n_iter}:")
     head, rows = ("feature", "estimate", "std. error", "lower", "upper", "p-value", ""), []
     for row in intervals.by_evidence[:_SHOWN_INTERVALS]:
         cells = [to_digits_of(value, row.stderr) for value in row[1:5]]
